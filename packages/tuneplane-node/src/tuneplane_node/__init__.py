@@ -1,0 +1,1 @@
+"""The node daemon: runs job containers on one machine."""

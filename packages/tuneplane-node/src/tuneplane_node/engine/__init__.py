@@ -1,0 +1,1 @@
+"""Inventory, allocation, container runtimes and job supervision of one machine."""

@@ -1,0 +1,1 @@
+"""The console: API, web pages and background roles."""

@@ -1,0 +1,1 @@
+"""Background roles, leases and the supervised loop."""

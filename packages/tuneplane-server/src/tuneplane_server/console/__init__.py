@@ -1,0 +1,1 @@
+"""Templates, static assets and translations of the web console."""

@@ -1,0 +1,1 @@
+"""One folder per feature: tables, repo, service, api, pages."""

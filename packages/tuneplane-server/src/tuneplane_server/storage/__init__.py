@@ -1,0 +1,1 @@
+"""The layout of the storage root and the object store."""

@@ -1,0 +1,1 @@
+"""TunePlane on the user's side: the lab, the command line, and everything a training container needs."""

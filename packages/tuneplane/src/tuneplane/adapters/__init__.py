@@ -1,0 +1,1 @@
+"""One module per framework: (config, topology) to command, environment and files. Standard library only."""

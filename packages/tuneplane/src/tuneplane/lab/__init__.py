@@ -1,0 +1,1 @@
+"""Find the lab, read its marker and experiments, pack it."""

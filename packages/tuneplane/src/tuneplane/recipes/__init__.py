@@ -1,0 +1,1 @@
+"""Load, digest, lock and validate recipes; the built-in catalog."""

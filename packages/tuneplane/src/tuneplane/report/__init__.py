@@ -1,0 +1,1 @@
+"""Report metrics and samples from a training script. Standard library only."""
