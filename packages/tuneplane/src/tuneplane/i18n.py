@@ -91,7 +91,7 @@ def N_(message: str) -> str:  # noqa: N802 - gettext's own name for "mark, trans
 def _catalogue(domain: str, language: str) -> NullTranslations:
     key = (domain, language)
     if key not in _loaded:
-        import gettext  # noqa: PLC0415 - only the second language pays for it
+        import gettext
 
         _loaded[key] = gettext.translation(
             domain, str(_LOCALE_DIRS[domain]), languages=[language.replace("-", "_")], fallback=True

@@ -15,7 +15,7 @@ from typing import Any
 
 def canonical_json(value: Any) -> bytes:
     """RFC 8785 bytes of a JSON value. NaN, infinities and integers beyond 2**53 raise `ValueError`."""
-    import rfc8785  # noqa: PLC0415 - kept lazy for `tp` start-up
+    import rfc8785
 
     return rfc8785.dumps(value)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 MAX_SEGMENT = 63
 SEGMENT_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -49,8 +49,8 @@ class RunRef(NamedTuple):
 
     run: str
     kind: str
-    step: Optional[int]
-    attempt: Optional[int]
+    step: int | None
+    attempt: int | None
 
 
 class HubRef(NamedTuple):
@@ -58,7 +58,7 @@ class HubRef(NamedTuple):
 
     hub: str
     name: str
-    revision: Optional[str]
+    revision: str | None
 
 
 class OwnedRef(NamedTuple):
@@ -66,10 +66,10 @@ class OwnedRef(NamedTuple):
 
     owner: str
     name: str
-    version: Optional[str]
+    version: str | None
 
 
-def parse_run_ref(text: str) -> Optional[RunRef]:
+def parse_run_ref(text: str) -> RunRef | None:
     match = _RUN_REF.match(text)
     if match is None:
         return None
@@ -80,14 +80,14 @@ def parse_run_ref(text: str) -> Optional[RunRef]:
     return RunRef(match["run"], match["kind"], int(step) if step else None, int(attempt) if attempt else None)
 
 
-def parse_hub_ref(text: str) -> Optional[HubRef]:
+def parse_hub_ref(text: str) -> HubRef | None:
     match = _HUB_REF.match(text)
     if match is None or ".." in text:
         return None
     return HubRef(match["hub"], match["name"], match["revision"])
 
 
-def parse_owned_ref(text: str) -> Optional[OwnedRef]:
+def parse_owned_ref(text: str) -> OwnedRef | None:
     body, _, version = text.partition("@")
     owner, slash, name = body.partition("/")
     if not slash or not is_segment(owner) or not is_segment(name):
