@@ -1,0 +1,3 @@
+"""Loads the fixtures that start real services; see tests/services/NOTES.md."""
+
+pytest_plugins = ["tests.services.plugin"]

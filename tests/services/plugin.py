@@ -1,0 +1,191 @@
+"""pytest fixtures for real services, and the layer of each test.
+
+A test names the fixture; the service is installed, started once for the whole run and ended with it. Where a service
+cannot run, the test is skipped with the reason, or fails if this run must be complete (`CI` or
+`TUNEPLANE_TEST_REQUIRE_SERVICES` is set). See NOTES.md beside this file.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from tests.services import browser, docker, podman, postgres, redis
+from tests.services.containers import ContainerImage, Engine, host_python_mounts, import_image
+from tests.services.databases import PostgresServer
+from tests.services.process import ServiceMissingError
+from tests.services.runtime import find_training_runtime
+from tests.services.session import ServiceSession
+
+IMAGE = "localhost/tuneplane-test/python:1"
+SESSION = pytest.StashKey[ServiceSession]()
+# A fixture name puts a test into its layer, so that no test lands in a faster one by a forgotten mark.
+LAYERS = {
+    "training": {"training_runtime"},
+    "browser": {"chromium_path"},
+    "services": {"redis_url", "docker_engine", "podman_engine", "container_image", "docker_image", "podman_image"},
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    inputs: dict[str, Any] | None = getattr(config, "workerinput", None)
+    if inputs is None:
+        config.stash[SESSION] = ServiceSession.create()
+    else:
+        config.stash[SESSION] = ServiceSession(Path(inputs["services_folder"]), inputs["services_controller"])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """xdist calls this in the controller for each worker."""
+    session = node.config.stash[SESSION]
+    node.workerinput["services_folder"] = str(session.folder)
+    node.workerinput["services_controller"] = session.controller
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    session = config.stash.get(SESSION, None)
+    if session is not None and session.controller == os.getpid():
+        session.close()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        names = set(getattr(item, "fixturenames", ()))
+        for layer, fixtures in LAYERS.items():
+            if names & fixtures and item.get_closest_marker(layer) is None:
+                item.add_marker(layer)
+
+
+def unavailable(problem: ServiceMissingError) -> NoReturn:
+    """Skip, or fail where a skipped service would hide an untested part."""
+    if os.environ.get("CI") or os.environ.get("TUNEPLANE_TEST_REQUIRE_SERVICES"):
+        pytest.fail(f"a service that this run requires is missing: {problem}", pytrace=False)
+    pytest.skip(str(problem))
+
+
+def _facts(config: pytest.Config, name: str, start: Callable[[Path], Any]) -> dict[str, Any]:
+    try:
+        return config.stash[SESSION].get(name, start)
+    except ServiceMissingError as problem:
+        unavailable(problem)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(pytestconfig: pytest.Config) -> PostgresServer:
+    """The PostgreSQL server of this run: `create`, `drop` and `url` of databases on it."""
+    return PostgresServer(_facts(pytestconfig, "postgres", postgres.start)["port"])
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """A fresh, empty PostgreSQL database as a SQLAlchemy URL; dropped afterwards."""
+    name = f"test_{uuid.uuid4().hex}"
+    postgres_server.create(name)
+    yield postgres_server.url(name)
+    postgres_server.drop(name)
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """A fresh, empty SQLite database file in WAL mode as a SQLAlchemy URL."""
+    path = tmp_path / "tuneplane.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("pragma journal_mode=wal")
+    return f"sqlite+aiosqlite:///{path}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """Runs the test twice: on a fresh SQLite file and on a fresh PostgreSQL database."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture
+def redis_url(pytestconfig: pytest.Config) -> str:
+    """An empty Redis database; each xdist worker has its own on the shared server."""
+    port = _facts(pytestconfig, "redis", redis.start)["port"]
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    database = int(worker.removeprefix("gw")) % redis.DATABASES
+    redis.send(port, database, "FLUSHDB")
+    return f"redis://127.0.0.1:{port}/{database}"
+
+
+@pytest.fixture(scope="session")
+def docker_engine(pytestconfig: pytest.Config) -> Engine:
+    """A Docker daemon of our own; `.url` is its DOCKER_HOST. Containers reach this machine over its bridge."""
+    return Engine("docker", _facts(pytestconfig, "docker", docker.start)["socket"])
+
+
+@pytest.fixture(scope="session")
+def podman_engine(pytestconfig: pytest.Config) -> Engine:
+    """Podman's Docker-compatible service; `.url` is its DOCKER_HOST."""
+    return Engine("podman", _facts(pytestconfig, "podman", podman.start)["socket"])
+
+
+@pytest.fixture(scope="session")
+def docker_host(docker_engine: Engine) -> str:
+    """DOCKER_HOST of the Docker daemon of this run, `unix://…`."""
+    return docker_engine.url
+
+
+@pytest.fixture(scope="session")
+def podman_host(podman_engine: Engine) -> str:
+    """DOCKER_HOST of the Podman service of this run, `unix://…`."""
+    return podman_engine.url
+
+
+@pytest.fixture(scope="session")
+def docker_image(docker_engine: Engine, training_runtime: Path) -> ContainerImage:
+    """The test image in Docker; with its mounts the training runtime's Python runs in it."""
+    return _image(docker_engine, training_runtime)
+
+
+@pytest.fixture(scope="session")
+def podman_image(podman_engine: Engine, training_runtime: Path) -> ContainerImage:
+    """The test image in Podman; with its mounts the training runtime's Python runs in it."""
+    return _image(podman_engine, training_runtime)
+
+
+@pytest.fixture(params=["docker", "podman"])
+def container_image(request: pytest.FixtureRequest) -> ContainerImage:
+    """Runs the test twice: with the test image in Docker and in Podman."""
+    image: ContainerImage = request.getfixturevalue(f"{request.param}_image")
+    return image
+
+
+def _image(engine: Engine, runtime: Path) -> ContainerImage:
+    python = runtime / "bin/python"
+    try:
+        import_image(engine, IMAGE, {"PATH": f"{runtime}/bin:/usr/bin:/bin"})
+    except ServiceMissingError as problem:
+        unavailable(problem)
+    return ContainerImage(engine, IMAGE, host_python_mounts(python), str(python))
+
+
+@pytest.fixture(scope="session")
+def training_runtime() -> Path:
+    """The Python environment that plays the training image: torch (CPU where the machine has that build) and TRL."""
+    try:
+        return find_training_runtime()
+    except ServiceMissingError as problem:
+        unavailable(problem)
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """Debian's Chromium, for playwright's `executable_path`."""
+    try:
+        return browser.find_chromium()
+    except ServiceMissingError as problem:
+        unavailable(problem)
