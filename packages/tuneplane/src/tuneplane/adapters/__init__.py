@@ -1,1 +1,31 @@
-"""One module per framework: (config, topology) to command, environment and files. Standard library only."""
+"""One module per framework: capsule and machine in, command, environment and files out. Pure; standard library only.
+
+`compile(capsule, machine)` is what the runner calls on the real machine and what the server calls to show a plan.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Mapping
+
+from tuneplane.adapters import custom, trl
+from tuneplane.adapters.command import AdapterError, Command, LogHint, Machine
+
+__all__ = ["FRAMEWORKS", "AdapterError", "Command", "LogHint", "Machine", "compile"]
+
+FRAMEWORKS: Dict[str, Callable[[Mapping[str, Any], Machine], Command]] = {
+    "custom": custom.compile_command,
+    "trl": trl.compile_command,
+}
+
+
+def compile(capsule: Mapping[str, Any], machine: Machine) -> Command:  # noqa: A001 - the room's one verb
+    """The command of one machine of the job; `capsule` is `capsule.json` as plain values.
+
+    Raises `AdapterError` when the capsule asks for what this client's adapters do not know: a newer framework, a
+    hyper-parameter without a path, an entry point of another kind. Never falls back to another adapter.
+    """
+    kind = capsule["jobspec"]["spec"]["framework"]["kind"]
+    adapter = FRAMEWORKS.get(kind)
+    if adapter is None:
+        raise AdapterError("framework-unknown", f"no adapter for framework {kind!r}")
+    return adapter(capsule, machine)

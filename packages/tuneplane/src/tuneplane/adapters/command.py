@@ -1,0 +1,62 @@
+"""What an adapter is told about the machine and what it answers. Standard library only, CPython 3.9 to 3.14."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, Tuple
+
+from tuneplane.contract import words
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine of the job, as the runner finds it.
+
+    `rank` of `count` machines; `gpus_per_node` cards on each (0 = CPU pool); `main_ip` and `main_port` where rank 0 listens;
+    `python` the interpreter of the training image; `work_dir` the job's temporary directory, absolute. The default of `work_dir`
+    is for plans shown to people before there is a directory.
+    """
+
+    rank: int = 0
+    count: int = 1
+    gpus_per_node: int = 0
+    main_ip: str = "127.0.0.1"
+    main_port: int = 29500
+    python: str = "python3"
+    work_dir: str = "$" + words.ENV_WORK_DIR
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.count:
+            raise ValueError(f"machine rank {self.rank} of {self.count}")
+        if self.gpus_per_node < 0 or not 0 < self.main_port < 65536:
+            raise ValueError("gpus_per_node or main_port out of range")
+
+
+@dataclass(frozen=True)
+class LogHint:
+    """Where a framework leaves metrics when it does not use the reporter: `kind` (`jsonl`, `tensorboard`) and `path`
+    below the out dir. The runner tails it."""
+
+    kind: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to start. `argv[0]` is found on PATH; `env` is added to the job's environment and never holds a name the user set;
+    `files` (path below `work_dir` -> text, UTF-8) are written before the start; `cwd_relative` is below `work_dir`."""
+
+    argv: Tuple[str, ...]
+    cwd_relative: str
+    env: Dict[str, str] = field(default_factory=dict)
+    files: Dict[str, str] = field(default_factory=dict)
+    log_hints: Tuple[LogHint, ...] = ()
+
+
+class AdapterError(Exception):
+    """The capsule cannot be turned into a command. `code` is stable, `detail` one English sentence for the outcome record."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail

@@ -1,0 +1,68 @@
+"""What every adapter needs from the capsule: where the experiment lies, its configuration, the user's environment."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Dict, Mapping, MutableMapping
+
+from tuneplane.adapters.command import AdapterError
+from tuneplane.contract import words
+
+LAB_DIR = "lab"  # the runner unpacks the package here, below the work dir
+
+
+def experiment_dir(capsule: Mapping[str, Any]) -> str:
+    """The experiment's directory, relative to the work dir."""
+    return "/".join((LAB_DIR, words.EXPERIMENTS_DIR, capsule["jobspec"]["metadata"]["name"]))
+
+
+def entry_file(capsule: Mapping[str, Any]) -> str:
+    """The script of the experiment that the recipe names, relative to the experiment's directory."""
+    entrypoint = capsule["recipe"]["entrypoint"]
+    if entrypoint["kind"] != "experiment":
+        raise AdapterError(
+            "entrypoint-unknown", "entry point of kind {!r} is not for this adapter".format(entrypoint["kind"])
+        )
+    return str(entrypoint["value"])
+
+
+def effective_config(capsule: Mapping[str, Any]) -> Dict[str, Any]:
+    """`config.yaml` as resolved, then `--set` values at their paths, then the keys the recipe fixes. Later wins."""
+    spec, recipe = capsule["jobspec"]["spec"], capsule["recipe"]
+    config: Dict[str, Any] = copy.deepcopy(dict(spec.get("config") or {}))
+    paths = recipe.get("param_paths") or {}
+    for name, value in (spec.get("hyperparams") or {}).items():
+        if name not in paths:
+            raise AdapterError("param-unknown", f"the recipe has no parameter {name!r}")
+        set_at(config, paths[name], value)
+    for path, value in (recipe["adapter_options"].get("fixed") or {}).items():
+        set_at(config, path, value)
+    return config
+
+
+def set_at(config: MutableMapping[str, Any], path: str, value: Any) -> None:
+    """Set the value at a dotted path; a mapping on the way is made where there is none."""
+    *parents, last = path.split(".")
+    for part in parents:
+        child = config.get(part)
+        if not isinstance(child, MutableMapping):
+            child = config[part] = {}
+        config = child
+    config[last] = value
+
+
+def without_user_names(capsule: Mapping[str, Any], env: Mapping[str, str]) -> Dict[str, str]:
+    """`env` less the names the user set: an adapter's environment is a default, the user's word stands."""
+    user = capsule["jobspec"]["spec"].get("env") or {}
+    return {name: value for name, value in env.items() if name not in user}
+
+
+def pool_cpus(capsule: Mapping[str, Any]) -> int:
+    """CPUs of one machine of the pool that trains, 0 when the job does not say."""
+    pools = capsule["jobspec"]["spec"]["resources"]["pools"]
+    roles = capsule["jobspec"]["spec"]["resources"].get("roles") or {}
+    wanted = roles.get("train", pools[0].get("name", "main"))
+    for pool in pools:
+        if pool.get("name", "main") == wanted:
+            return int(pool.get("cpus") or 0)
+    return 0
