@@ -31,8 +31,15 @@ def run() -> list[Result]:
 
 def _console(root: Path) -> tuple[float, float]:
     port = free_port()
-    env = {**os.environ, "TUNEPLANE_STORAGE_ROOT": str(root / "storage"), "TUNEPLANE_PORT": str(port), "TUNEPLANE_LOCAL_RUNTIME": "process"}
-    return _serve([str(Path(sys.executable).parent / "tuneplane-server"), "serve"], env, f"http://127.0.0.1:{port}/signin", root)
+    env = {
+        **os.environ,
+        "TUNEPLANE_STORAGE_ROOT": str(root / "storage"),
+        "TUNEPLANE_PORT": str(port),
+        "TUNEPLANE_RUNTIME": "process",
+    }
+    return _serve(
+        [str(Path(sys.executable).parent / "tuneplane-server"), "serve"], env, f"http://127.0.0.1:{port}/signin", root
+    )
 
 
 def _trackio(root: Path) -> tuple[float, float]:
@@ -45,7 +52,12 @@ def _trackio(root: Path) -> tuple[float, float]:
 def _mlflow(root: Path) -> tuple[float, float]:
     port = free_port()
     argv = [str(peer_python().parent / "mlflow"), "server", "--host", "127.0.0.1", "--port", str(port)]
-    return _serve([*argv, "--backend-store-uri", f"sqlite:///{root}/mlflow.db"], peer_env(root / "peer"), f"http://127.0.0.1:{port}/", root)
+    return _serve(
+        [*argv, "--backend-store-uri", f"sqlite:///{root}/mlflow.db"],
+        peer_env(root / "peer"),
+        f"http://127.0.0.1:{port}/",
+        root,
+    )
 
 
 def _serve(argv: Sequence[str], env: Mapping[str, str], url: str, cwd: Path) -> tuple[float, float]:

@@ -35,7 +35,9 @@ def time_command(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, runs
     durations = []
     for turn in range(runs + 1):
         start = time.perf_counter()
-        subprocess.run(argv, env=dict(env), cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, timeout=120)
+        subprocess.run(
+            argv, env=dict(env), cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, timeout=120
+        )
         if turn:
             durations.append(time.perf_counter() - start)
     return statistics.median(durations)

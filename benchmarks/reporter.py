@@ -58,9 +58,30 @@ def run() -> list[Result]:
         peer = _measure(TRACKIO, peer_python(), peer_env(root), calls=CALLS)
     expected = 8 * (CALLS + PACED_CALLS)
     return [
-        Result("report.log of 8 scalars, full speed, median", ours["median"] * 1e6, "µs", "trackio", peer["median"] * 1e6, "≤ 5 µs"),
-        Result("report.log of 8 scalars, full speed, p99.9", ours["p999"] * 1e6, "µs", "trackio", peer["p999"] * 1e6, "≤ 1000 µs"),
-        Result("report.log of 8 scalars, 200 a second, median", ours["paced"] * 1e6, "µs", "trackio", peer["paced"] * 1e6, "≤ 20 µs"),
+        Result(
+            "report.log of 8 scalars, full speed, median",
+            ours["median"] * 1e6,
+            "µs",
+            "trackio",
+            peer["median"] * 1e6,
+            "≤ 5 µs",
+        ),
+        Result(
+            "report.log of 8 scalars, full speed, p99.9",
+            ours["p999"] * 1e6,
+            "µs",
+            "trackio",
+            peer["p999"] * 1e6,
+            "≤ 1000 µs",
+        ),
+        Result(
+            "report.log of 8 scalars, 200 a second, median",
+            ours["paced"] * 1e6,
+            "µs",
+            "trackio",
+            peer["paced"] * 1e6,
+            "≤ 20 µs",
+        ),
         Result("report.finish after 20,000 calls", ours["finish"], "s", "trackio", peer["finish"], "≤ 2 s"),
         Result("points that arrived", arrived, "points", "points logged", expected, "all"),
     ]
@@ -68,7 +89,15 @@ def run() -> list[Result]:
 
 def _measure(prelude: str, python: Path, env: dict[str, str], calls: int) -> dict[str, float]:
     code = prelude + BODY.format(calls=calls, paced=PACED_CALLS, per_second=PER_SECOND)
-    done = subprocess.run([python, "-c", code], env=env, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=300)
+    done = subprocess.run(
+        [python, "-c", code],
+        env=env,
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        timeout=300,
+    )
     line = next(line for line in done.stdout.splitlines() if line.startswith("RESULT "))
     result: dict[str, float] = json.loads(line.removeprefix("RESULT "))
     return result

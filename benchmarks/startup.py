@@ -19,7 +19,9 @@ def run(runs: int = 15) -> list[Result]:
         root = Path(folder)
         env = {**os.environ, "TUNEPLANE_HOME": str(root / "home"), "TUNEPLANE_LANG": "en", "LANG": "C.UTF-8"}
         lab = root / "lab"
-        subprocess.run([bin_dir / "tp", "init", str(lab)], env=env, cwd=root, check=True, capture_output=True, timeout=60)
+        subprocess.run(
+            [bin_dir / "tp", "init", str(lab)], env=env, cwd=root, check=True, capture_output=True, timeout=60
+        )
         new = [bin_dir / "tp", "new", "first", "--method", "trl/sft"]
         subprocess.run(new, env=env, cwd=lab, check=True, capture_output=True, timeout=60)
         bare = time_command([sys.executable, "-c", "pass"], env=env, cwd=lab, runs=2 * runs)
@@ -28,4 +30,3 @@ def run(runs: int = 15) -> list[Result]:
             seconds = time_command([str(bin_dir / "tp"), *command.split()], env=env, cwd=lab, runs=runs)
             results.append(Result(f"tp {command}", seconds, "s", "python -c pass", bare, f"≤ {target}×"))
     return results
-

@@ -1,0 +1,151 @@
+"""Real TRL on the CPU through the whole path: every method, three runtimes, kill and resume."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.harness import Client
+from tests.services.containers import ContainerImage
+
+pytestmark = [pytest.mark.training, pytest.mark.timeout(600)]
+SEEN = {
+    "trl/sft": {"train/loss", "train/learning_rate", "train/grad_norm"},
+    "trl/dpo": {"train/loss", "train/rewards/chosen", "train/rewards/rejected"},
+    "trl/kto": {"train/loss", "train/rewards/chosen", "train/rewards/rejected"},
+    "trl/rm": {"train/loss", "train/accuracy"},
+    "trl/grpo": {"train/loss", "train/reward"},
+    "trl/rloo": {"train/loss", "train/reward"},
+}
+
+
+@pytest.mark.parametrize("method", sorted(SEEN))
+def test_a_method_trains_and_its_metrics_are_seen(
+    method: str, start_client: Callable[..., Client], trl_settings: dict[str, str]
+) -> None:
+    client = start_client(**trl_settings)
+    name = method.replace("/", "-")
+    client.new(name, method)
+    run = client.submit(name)
+    client.wait(run)
+    metrics = client.api(f"/jobs/{run}/metrics")["metrics"]
+    assert SEEN[method] <= set(metrics), sorted(metrics)
+    assert client.api(f"/jobs/{run}/artifacts")["checkpoints"]
+    samples = client.api(f"/jobs/{run}/samples")["items"]
+    if method in ("trl/grpo", "trl/rloo"):
+        assert {item["kind"] for item in samples} == {"completion"}
+        assert all(isinstance(item["data"]["completion"], str) for item in samples)
+    elif method in ("trl/dpo", "trl/rm"):
+        assert {item["kind"] for item in samples} == {"preference"}
+
+
+def test_sft_leaves_a_checkpoint_that_generates(
+    start_client: Callable[..., Client], trl_settings: dict[str, str], training_runtime: Path
+) -> None:
+    client = start_client(**trl_settings)
+    client.new("first", "trl/sft")
+    run = client.submit("first")
+    client.wait(run)
+    losses = [value for _, value in client.curve(run, "train/loss")]
+    assert losses[-1] < losses[0]
+    artifacts = client.api(f"/jobs/{run}/artifacts")
+    newest = max((c for c in artifacts["checkpoints"] if c["complete"]), key=lambda c: c["step"])
+    code = (
+        "import sys; from transformers import AutoModelForCausalLM as M, AutoTokenizer as T; p = sys.argv[1];"
+        "m, t = M.from_pretrained(p), T.from_pretrained(p);"
+        "x = t('The', return_tensors='pt'); y = m.generate(**x, max_new_tokens=4, do_sample=False); print(y.shape[1] - x['input_ids'].shape[1])"
+    )
+    path = Path(artifacts["out_dir"]) / newest["path"]
+    done = subprocess.run(
+        [training_runtime / "bin/python", "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert 1 <= int(done.stdout) <= 4
+
+
+def losses_of(client: Client, name: str, *options: str) -> list[tuple[int, float]]:
+    run = client.submit(name, *options)
+    client.wait(run)
+    return client.curve(run, "train/loss")
+
+
+def test_process_docker_and_podman_give_the_same_losses(
+    start_client: Callable[..., Client],
+    trl_settings: dict[str, str],
+    docker_image: ContainerImage,
+    podman_image: ContainerImage,
+    tmp_path: Path,
+) -> None:
+    client = start_client(**trl_settings)
+    client.new("same", "trl/sft")
+    expected = losses_of(client, "same")
+    assert len(expected) >= 4
+    client.console.stop()
+    for image in (docker_image, podman_image):
+        client.console.settings = container_settings(image)
+        client.console.start()
+        assert losses_of(client, "same", "--image", image.reference) == expected, image.engine.kind
+        client.console.stop()
+
+
+def container_settings(image: ContainerImage) -> dict[str, str]:
+    return {
+        "TUNEPLANE_RUNTIME": image.engine.kind,
+        "TUNEPLANE_CONTAINER_SOCKET": image.engine.url,
+        "TUNEPLANE_CONTAINER_MOUNTS": ",".join(f"{path}:{path}:ro" for path in image.mounts),
+    }
+
+
+KILLER = """
+
+import os, signal
+from transformers import TrainerCallback
+
+
+class KillOnce(TrainerCallback):
+    def on_save(self, args, state, control, **kwargs):
+        if state.global_step == 4 and os.environ["TUNEPLANE_ATTEMPT"] == "1":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+trainer.add_callback(KillOnce())
+"""
+
+
+def test_a_run_killed_at_step_4_and_resumed_ends_with_the_losses_of_an_uninterrupted_one(
+    start_client: Callable[..., Client], trl_settings: dict[str, str]
+) -> None:
+    client = start_client(**trl_settings)
+    steps = ("--set", "max_steps=8", "--set", "save_steps=4", "--set", "logging_steps=1")
+    client.new("whole", "trl/sft")
+    expected = losses_of(client, "whole", *steps)
+    assert [step for step, _ in expected] == list(range(1, 9))
+
+    experiment = client.new("killed", "trl/sft")
+    insert_before_training(experiment / "train.py", KILLER)
+    run = client.submit("killed", *steps, "--retries", "infra=1")
+    job = client.wait(run)
+    assert job["attempt"] == 2
+    first, second = job["attempts"]
+    assert first["reason"]["code"]
+    assert second["resume_from"].endswith("checkpoint-4")
+    parts: list[dict[str, Any]] = client.api(f"/jobs/{run}/curves?name=train/loss")["series"]["train/loss"]
+    assert {part["attempt"] for part in parts} == {1, 2}
+    resumed = {step: value for part in parts for step, value in zip(part["step"], part["value"], strict=True)}
+    assert sorted(resumed.items()) == expected
+
+
+def insert_before_training(script: Path, code: str) -> None:
+    """Put `code` before the line that calls `trainer.train(`, at its indentation."""
+    lines = script.read_text().splitlines(keepends=True)
+    index = next(n for n, line in enumerate(lines) if "trainer.train(" in line)
+    indent = lines[index][: len(lines[index]) - len(lines[index].lstrip())]
+    block = "".join(indent + line if line.strip() else line for line in code.splitlines(keepends=True))
+    script.write_text("".join([*lines[:index], block, *lines[index:]]))
