@@ -1,0 +1,1 @@
+"""Callbacks for frameworks. Importing one does not import its framework."""
