@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NoReturn
@@ -26,20 +26,27 @@ from tests.services.session import ServiceSession
 
 IMAGE = "localhost/tuneplane-test/python:1"
 SESSION = pytest.StashKey[ServiceSession]()
-# A fixture name puts a test into its layer, so that no test lands in a faster one by a forgotten mark.
+# How the reason of a skip starts that even a complete run accepts.
+HARDWARE = "hardware: "
+# A fixture name puts a test into its layer, so that none lands in a faster one by a forgotten mark; the first match
+# counts, and a mark on the test comes before all. The images need the training runtime's Python, but train nothing.
 LAYERS = {
+    "services": {"redis_url", "docker_image", "podman_image", "container_image"},
     "training": {"training_runtime"},
     "browser": {"chromium_path"},
-    "services": {"redis_url", "docker_engine", "podman_engine", "container_image", "docker_image", "podman_image"},
 }
+ENGINES = {"docker_engine", "podman_engine"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _neutral_environment()
     inputs: dict[str, Any] | None = getattr(config, "workerinput", None)
     if inputs is None:
         config.stash[SESSION] = ServiceSession.create()
     else:
         config.stash[SESSION] = ServiceSession(Path(inputs["services_folder"]), inputs["services_controller"])
+    # Whoever forgets to choose a home for the client finds an empty one, never the developer's.
+    os.environ["TUNEPLANE_HOME"] = str(config.stash[SESSION].folder / "home")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -60,15 +67,46 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if any(item.get_closest_marker(layer) for layer in LAYERS):
+            continue
         names = set(getattr(item, "fixturenames", ()))
-        for layer, fixtures in LAYERS.items():
-            if names & fixtures and item.get_closest_marker(layer) is None:
+        for layer, fixtures in (*LAYERS.items(), ("services", ENGINES)):
+            if names & fixtures:
                 item.add_marker(layer)
+                break
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A complete run has no skipped test, but for hardware that a machine either has or has not."""
+    report = yield
+    if report.skipped and _must_be_complete() and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if not reason.removeprefix("Skipped: ").startswith(HARDWARE):
+            report.outcome = "failed"
+            report.longrepr = f"{item.nodeid} was skipped in a run that must be complete: {reason}"
+    return report
+
+
+def _must_be_complete() -> bool:
+    return bool(os.environ.get("CI") or os.environ.get("TUNEPLANE_TEST_REQUIRE_SERVICES"))
+
+
+def _neutral_environment() -> None:
+    """The settings, the credentials and the language of whoever runs the tests are not the tests'."""
+    for name in list(os.environ):
+        if (
+            (name.startswith("TUNEPLANE_") and not name.startswith(("TUNEPLANE_DEV_", "TUNEPLANE_TEST_")))
+            or name in ("LANG", "LANGUAGE")
+            or name.startswith("LC_")
+        ):
+            del os.environ[name]
+    os.environ["LC_ALL"] = "C.UTF-8"
 
 
 def unavailable(problem: ServiceMissingError) -> NoReturn:
     """Skip, or fail where a skipped service would hide an untested part."""
-    if os.environ.get("CI") or os.environ.get("TUNEPLANE_TEST_REQUIRE_SERVICES"):
+    if _must_be_complete():
         pytest.fail(f"a service that this run requires is missing: {problem}", pytrace=False)
     pytest.skip(str(problem))
 

@@ -57,6 +57,7 @@ async def test_redis_is_empty_for_each_test(redis_url: str, turn: int) -> None:
         assert await client.get("turn") == str(turn).encode()
 
 
+@pytest.mark.services
 @pytest.mark.parametrize("kind", ["docker", "podman"])
 def test_each_engine_answers_on_its_socket(kind: str, request: pytest.FixtureRequest) -> None:
     engine: Engine = request.getfixturevalue(f"{kind}_engine")

@@ -1,0 +1,65 @@
+# The commands of this repository. Each finds or fetches what it needs, says what it does, and may be repeated.
+# ARGS passes more to pytest, a formatter or a benchmark: make test-fast ARGS="-k quota"
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+ARGS ?=
+# Whoever keeps Python from writing bytecode pays a compile at each start; the environments here are ours to write into.
+unexport PYTHONDONTWRITEBYTECODE
+# A Python path of the caller's would let other code stand in for ours.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+
+.PHONY: help env quickstart test test-fast test-services test-browser test-training lint format bench lock schemas catalog i18n clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+env: ## the development environment .venv (CPython 3.14)
+	@scripts/make-env dev
+
+quickstart: env ## a real fine-tuning run from submit to checkpoint, on this machine
+	@scripts/quickstart $(ARGS)
+
+test: ## every test, layer by layer: fast, services, browser, training
+	@scripts/run-tests fast services browser training -- $(ARGS)
+
+test-fast: ## rules, contract, CLI, console on SQLite and Postgres; on CPython 3.14, 3.12 and 3.9
+	@scripts/run-tests fast -- $(ARGS)
+
+test-services: ## against real Redis, Docker and Podman
+	@scripts/run-tests services -- $(ARGS)
+
+test-browser: ## in a real Chromium
+	@scripts/run-tests browser -- $(ARGS)
+
+test-training: ## with a real trainer on the CPU
+	@scripts/run-tests training -- $(ARGS)
+
+lint: env ## formatting, lint, import rules, types
+	@.venv/bin/ruff format --check .
+	@.venv/bin/ruff check .
+	@.venv/bin/lint-imports --no-cache
+	@.venv/bin/ty check
+
+format: env ## format and mend what ruff can mend
+	@.venv/bin/ruff check --fix-only --quiet .
+	@.venv/bin/ruff format .
+
+bench: env ## measure against peers on this machine; writes benchmarks/results.json
+	@.venv/bin/python -m benchmarks $(ARGS)
+
+lock: ## pin all dependencies anew (ARGS=--upgrade takes newer versions)
+	@scripts/lock $(ARGS)
+
+schemas: env ## write the JSON Schemas of the contract
+	@.venv/bin/python -m tuneplane.contract.schemas
+
+catalog: env ## compile the recipe manifests into the index
+	@.venv/bin/python -m tuneplane.recipes.compile
+
+i18n: env ## compile the translations
+	@.venv/bin/python scripts/compile-translations
+
+clean: ## remove environments, caches and builds of this clone (not the shared tool cache)
+	@rm -rf .venv .venv-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.* build dist
+	@find packages tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
