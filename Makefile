@@ -52,7 +52,7 @@ lock: ## pin all dependencies anew (ARGS=--upgrade takes newer versions)
 	@scripts/lock $(ARGS)
 
 schemas: env ## write the JSON Schemas of the contract
-	@.venv/bin/python -m tuneplane.contract.schemas
+	@.venv/bin/python -m tuneplane.contract.schemas docs/reference/schemas
 
 catalog: env ## compile the recipe manifests into the index
 	@.venv/bin/python -m tuneplane.recipes.compile
