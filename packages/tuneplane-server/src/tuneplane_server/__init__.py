@@ -1,1 +1,3 @@
 """The console: API, web pages and background roles."""
+
+__version__ = "0.1.0"

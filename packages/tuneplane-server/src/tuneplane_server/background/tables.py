@@ -1,0 +1,24 @@
+"""Leases: which process works on which row in which role, and when a row that failed may be tried again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Index, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from tuneplane_server.db.base import Base, UtcDateTime
+
+
+class LeaseRow(Base):
+    __tablename__ = "leases"
+
+    role: Mapped[str] = mapped_column(String(32), primary_key=True)
+    row_id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    owner: Mapped[str] = mapped_column(String(64))
+    token: Mapped[str] = mapped_column(String(32))  # new with every claim: whoever has an older one writes nothing
+    expires_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    failures: Mapped[int]
+    not_before: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+    __table_args__ = (Index("ix_leases_role_expires_at", "role", "expires_at"),)

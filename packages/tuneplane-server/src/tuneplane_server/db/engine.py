@@ -1,0 +1,102 @@
+"""The database: `session()` to read, `begin()` to write. SQLite for one machine, Postgres for a team.
+
+SQLite has one writer. Writes of this process queue on an asyncio lock instead of on the file's lock, and begin with
+BEGIN IMMEDIATE, so that a transaction never fails half-way because another one wrote first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+
+from tuneplane_server.db.filesystems import refuse_network_filesystem
+
+BUSY_TIMEOUT_MS = 10_000  # another process (an admin command) may hold the file's lock for a moment
+READERS = 4  # each SQLite connection is a thread; four serve a dashboard and cost little memory
+POSTGRES_CONNECTIONS = 10
+
+
+class Database:
+    """Owns the connections. Objects loaded in a session stay readable after it; nothing is committed by hand."""
+
+    def __init__(self, url: str) -> None:
+        """`url`: SQLAlchemy URL with driver. Raises `NetworkFilesystemError` for a SQLite file on one."""
+        self.url: URL = make_url(url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        if self.is_sqlite:
+            refuse_network_filesystem(self.sqlite_path)
+            self.sqlite_path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._reader = _sqlite_engine(self.url, connections=READERS, writer=False)
+            self._writer = _sqlite_engine(self.url, connections=1, writer=True)
+            self._write_lock: asyncio.Lock | None = asyncio.Lock()
+        else:
+            self._reader = self._writer = create_async_engine(
+                self.url, pool_size=POSTGRES_CONNECTIONS, max_overflow=POSTGRES_CONNECTIONS, pool_pre_ping=True
+            )
+            self._write_lock = None
+
+    @property
+    def sqlite_path(self) -> Path:
+        return Path(self.url.database or "")
+
+    @property
+    def engine(self) -> AsyncEngine:
+        """The engine that may write; for migrations."""
+        return self._writer
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[AsyncSession]:
+        """A session to read: one snapshot on SQLite, rolled back at the end."""
+        async with AsyncSession(self._reader, expire_on_commit=False) as session:
+            yield session
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[AsyncSession]:
+        """A session to write: commits at the end, rolls back when an exception leaves the block."""
+        if self._write_lock is None:
+            async with AsyncSession(self._writer, expire_on_commit=False) as session, session.begin():
+                yield session
+            return
+        async with (
+            self._write_lock,
+            AsyncSession(self._writer, expire_on_commit=False) as session,
+            session.begin(),
+        ):
+            yield session
+
+    async def close(self) -> None:
+        await self._reader.dispose()
+        if self._writer is not self._reader:
+            await self._writer.dispose()
+
+
+def _sqlite_engine(url: URL, *, connections: int, writer: bool) -> AsyncEngine:
+    engine = create_async_engine(
+        url, pool_size=connections, max_overflow=0, pool_timeout=30, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000}
+    )
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def _prepare(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # transactions are begun below, not guessed by the driver
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = NORMAL" if not writer else "PRAGMA synchronous = FULL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.execute("PRAGMA cache_size = -4096")
+        if not writer:
+            cursor.execute("PRAGMA query_only = ON")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def _begin(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writer else "BEGIN")
+
+    return engine

@@ -1,0 +1,1 @@
+"""Users, passwords, sessions, API tokens, device codes and the set-up link."""

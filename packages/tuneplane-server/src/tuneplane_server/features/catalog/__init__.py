@@ -1,0 +1,1 @@
+"""The recipes this server publishes."""

@@ -1,0 +1,1 @@
+"""Profiles, nodes and who holds which card."""

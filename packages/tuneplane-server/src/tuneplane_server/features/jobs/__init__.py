@@ -1,0 +1,1 @@
+"""Jobs: admission, the ledger, the capsule."""

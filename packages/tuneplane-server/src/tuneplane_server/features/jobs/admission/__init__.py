@@ -1,0 +1,1 @@
+"""Admission: one rule per file, all refusals at once."""

@@ -1,0 +1,1 @@
+"""Lab packages, by digest."""

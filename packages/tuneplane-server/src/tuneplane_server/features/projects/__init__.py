@@ -1,0 +1,1 @@
+"""Projects: what a user's labs hand in, by name."""

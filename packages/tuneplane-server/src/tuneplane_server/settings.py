@@ -1,0 +1,223 @@
+"""Every TUNEPLANE_* variable of the console: one typed class, each value with its origin.
+
+Nothing else in this package reads the environment. `docs/<language>/reference/settings.md` is the page for people.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+
+from tuneplane.i18n import _
+
+PREFIX = "TUNEPLANE_"
+IMAGE_PREFIX = "TUNEPLANE_IMAGE_"
+# Variables of the client and of jobs share the prefix; they are no mistake when the console's environment has them.
+_FOREIGN = frozenset({"TUNEPLANE_HOME", "TUNEPLANE_LAB", "TUNEPLANE_LANG", "TUNEPLANE_SERVER", "TUNEPLANE_TOKEN"})
+_IMAGE_NAME = re.compile(r"[A-Z0-9][A-Z0-9_]*\Z", re.ASCII)
+
+Origin = Literal["environment", "argument", "default"]
+
+
+class SettingsError(Exception):
+    """A setting has no usable value; the message names the variable, the value's fault and what to write."""
+
+
+def _http_url(value: str | None) -> str | None:
+    if value is None:
+        return None
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError("must be an http or https URL without query, for example https://tuneplane.example.org")
+    return value.rstrip("/")
+
+
+def _absolute(value: Any) -> Any:
+    return Path(value).expanduser().absolute() if isinstance(value, str | Path) else value
+
+
+HttpUrl = Annotated[str | None, AfterValidator(_http_url)]
+AbsolutePath = Annotated[Path, BeforeValidator(_absolute)]
+
+
+def _default_root() -> Path:
+    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(base).expanduser().absolute() / "tuneplane"
+
+
+class Settings(BaseModel):
+    """The console's settings. Field `x_y` is the variable `TUNEPLANE_X_Y`; the description is what it decides."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    storage_root: AbsolutePath = Field(
+        default_factory=_default_root, description="Directory of packages, runs, runtimes; same path on every node."
+    )
+    data_dir: AbsolutePath | None = Field(
+        default=None, description="Directory of the SQLite database and key file; default `<storage_root>/console`."
+    )
+    database_url: SecretStr | None = Field(
+        default=None, description="postgresql://… or sqlite:///path; default SQLite in the data directory."
+    )
+
+    host: str = Field(default="127.0.0.1", description="Address the console listens on.")
+    port: int = Field(default=7860, ge=0, le=65535, description="Port the console listens on; 0 picks a free one.")
+    public_url: HttpUrl = Field(default=None, description="Address people use for the console; default host and port.")
+    ingest_url: HttpUrl = Field(
+        default=None, description="Address jobs use for the console, reachable from every node; default the public one."
+    )
+    trusted_proxies: str = Field(
+        default="127.0.0.1", description="Addresses whose X-Forwarded-* headers are believed, comma separated."
+    )
+
+    web_jwt_secret: SecretStr | None = Field(
+        default=None, min_length=32, description="Key that signs sessions; default a key file (0600)."
+    )
+    session_hours: int = Field(default=336, ge=1, le=24 * 366, description="How long a browser stays signed in.")
+
+    executor: Literal["local"] = Field(default="local", description="How jobs are started.")
+    runtime: Literal["auto", "docker", "podman", "process"] = Field(
+        default="auto", description="Container runtime of the local executor; process isolates nothing."
+    )
+    container_socket: str | None = Field(
+        default=None, description="API socket of Docker or Podman, path or unix:// URL; default the usual places."
+    )
+    simulated_gpus: str | None = Field(default=None, description="Invented cards, for example h200:8.")
+    gpu_profile: str | None = Field(
+        default=None, description="Profile name of this machine's cards; default from the card's product name."
+    )
+    runtime_registry_file: AbsolutePath | None = Field(
+        default=None, description="YAML or JSON file: runtime_id to image or environment path."
+    )
+    images: dict[str, str] = Field(
+        default_factory=dict, description="TUNEPLANE_IMAGE_<FRAMEWORK>: image of a framework's runtime."
+    )
+
+    s3_endpoint: HttpUrl = Field(default=None, description="S3-compatible store; default AWS when a bucket is set.")
+    s3_bucket: str | None = Field(default=None, description="Bucket of packages and archives; unset: storage root.")
+    s3_region: str = Field(default="us-east-1", description="Region of the bucket.")
+    s3_access_key_id: SecretStr | None = Field(default=None, description="Access key of the bucket.")
+    s3_secret_access_key: SecretStr | None = Field(default=None, description="Secret key of the bucket.")
+
+    package_max_mb: int = Field(default=512, ge=1, description="Largest package a submit may upload, MiB.")
+    log_quota_mb: int = Field(default=256, ge=1, description="Log bytes kept for one run, MiB.")
+    observe_seconds: float = Field(default=2.0, gt=0.05, le=300, description="How often live runs are observed.")
+    lease_seconds: float = Field(default=60.0, ge=5, le=3600, description="How long a background claim lasts.")
+    start_timeout_seconds: int = Field(default=900, ge=10, description="How long a run may stay in starting.")
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
+    log_format: Literal["text", "json"] = Field(default="text", description="Form of the console's own log.")
+
+    origins: dict[str, Origin] = Field(default_factory=dict, repr=False)
+
+    def model_post_init(self, _context: Any, /) -> None:
+        if self.data_dir is None:
+            object.__setattr__(self, "data_dir", self.storage_root / "console")
+
+    @property
+    def state_dir(self) -> Path:
+        """The data directory, never None."""
+        assert self.data_dir is not None
+        return self.data_dir
+
+    @property
+    def database(self) -> str:
+        """SQLAlchemy URL with the driver this package uses."""
+        if self.database_url is None:
+            return f"sqlite+aiosqlite:///{self.state_dir / 'tuneplane.db'}"
+        return driver_url(self.database_url.get_secret_value())
+
+    @property
+    def public_address(self) -> str:
+        return self.public_url or f"http://{_reachable_host(self.host)}:{self.port}"
+
+    @property
+    def ingest_address(self) -> str:
+        return self.ingest_url or self.public_address
+
+    @property
+    def secure_cookies(self) -> bool:
+        return self.public_address.startswith("https://")
+
+    def with_values(self, **changes: Any) -> Self:
+        """A copy with values given on the command line; their origin becomes `argument`."""
+        values = {name: getattr(self, name) for name in type(self).model_fields} | changes
+        values["origins"] = self.origins | dict.fromkeys(changes, "argument")
+        if "storage_root" in changes and self.origins.get("data_dir", "default") == "default":
+            values["data_dir"] = changes.get("data_dir")
+        return type(self).model_validate(values)
+
+    def listing(self) -> list[tuple[str, str, Origin]]:
+        """(variable, value as text, origin) of every setting, secrets masked, for `tuneplane-server config`."""
+        rows: list[tuple[str, str, Origin]] = []
+        for name in type(self).model_fields:
+            if name in ("origins", "images"):
+                continue
+            value = getattr(self, name)
+            shown = "" if value is None else "********" if isinstance(value, SecretStr) else str(value)
+            rows.append((variable(name), shown, self.origins.get(name, "default")))
+        rows += [(IMAGE_PREFIX + name, image, "environment") for name, image in sorted(self.images.items())]
+        return rows
+
+
+def variable(field: str) -> str:
+    """The environment variable of a field."""
+    return PREFIX + field.upper()
+
+
+def driver_url(url: str) -> str:
+    """A database URL as people write it, with the driver we use; raises `SettingsError` for another database."""
+    scheme, colon, rest = url.partition(":")
+    if colon and scheme in ("postgres", "postgresql", "postgresql+psycopg"):
+        return f"postgresql+psycopg:{rest}"
+    if colon and scheme in ("sqlite", "sqlite+aiosqlite") and rest.startswith("///") and len(rest) > len("///"):
+        return f"sqlite+aiosqlite:{rest}"
+    raise SettingsError(
+        _(
+            "{variable}: “{scheme}” is not a database this console knows; write postgresql://… or sqlite:///absolute/path"
+        ).format(variable=variable("database_url"), scheme=scheme)
+    )
+
+
+def load_settings(env: Mapping[str, str] | None = None) -> Settings:
+    """Settings from the environment (or `env`). Raises `SettingsError` that lists every bad value; secrets stay unsaid."""
+    source = os.environ if env is None else env
+    fields = set(Settings.model_fields) - {"origins", "images"}
+    values: dict[str, Any] = {
+        name: source[variable(name)] for name in sorted(fields) if source.get(variable(name), "") != ""
+    }
+    images = {
+        name.removeprefix(IMAGE_PREFIX): value
+        for name, value in sorted(source.items())
+        if name.startswith(IMAGE_PREFIX) and _IMAGE_NAME.match(name.removeprefix(IMAGE_PREFIX)) and value
+    }
+    try:
+        settings = Settings(**values, images=images, origins=dict.fromkeys(values, "environment"))
+    except ValidationError as error:
+        lines = [f"{variable(str(item['loc'][0]))}: {item['msg']}" for item in error.errors(include_input=False)]
+        raise SettingsError("\n".join(lines)) from None
+    driver = settings.database  # a wrong scheme is refused here, not at the first query
+    assert driver
+    return settings
+
+
+def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
+    """TUNEPLANE_* variables that no setting reads: probably misspelt; `doctor` warns about them."""
+    source = os.environ if env is None else env
+    known = {variable(name) for name in Settings.model_fields} | _FOREIGN
+    return sorted(
+        name for name in source if name.startswith(PREFIX) and name not in known and not name.startswith(IMAGE_PREFIX)
+    )
+
+
+def _reachable_host(host: str) -> str:
+    """An address to print for a listening address: the wildcard is no address to visit."""
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104 - compared, not bound
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host

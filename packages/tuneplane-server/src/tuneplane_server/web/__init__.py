@@ -1,0 +1,1 @@
+"""What every HTTP answer shares: problems, language, security headers, body limits, cursors."""

@@ -1,0 +1,73 @@
+"""A migrated database and a console to talk to, on SQLite and Postgres. Migrating is done once per worker and copied."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tuneplane_server.db.engine import Database
+from tuneplane_server.db.migrations import upgrade
+
+if TYPE_CHECKING:
+    from tests.services.databases import PostgresServer
+
+
+async def _migrate(url: str) -> None:
+    database = Database(url)
+    try:
+        await upgrade(database)
+    finally:
+        await database.close()
+
+
+@pytest.fixture(scope="session")
+def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("template") / "template.db"
+    asyncio.run(_migrate(f"sqlite+aiosqlite:///{path}"))
+    return path
+
+
+@pytest.fixture(scope="session")
+def _postgres_template(postgres_server: PostgresServer) -> str:
+    name = f"template_{uuid.uuid4().hex}"
+    postgres_server.create(name)
+    asyncio.run(_migrate(postgres_server.url(name)))
+    return name
+
+
+@pytest.fixture
+def migrated_sqlite_url(_sqlite_template: Path, tmp_path: Path) -> str:
+    """URL of a migrated SQLite database of this test's own."""
+    path = tmp_path / "data" / "tuneplane.db"
+    path.parent.mkdir()
+    shutil.copy(_sqlite_template, path)
+    return f"sqlite+aiosqlite:///{path}"
+
+
+@pytest.fixture
+def migrated_postgres_url(postgres_server: PostgresServer, _postgres_template: str) -> Iterator[str]:
+    """URL of a migrated Postgres database of this test's own."""
+    name = f"test_{uuid.uuid4().hex}"
+    postgres_server.create(name, _postgres_template)
+    yield postgres_server.url(name)
+    postgres_server.drop(name)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def migrated_url(request: pytest.FixtureRequest) -> Any:
+    """Runs the test twice: on a migrated SQLite and a migrated Postgres database."""
+    return request.getfixturevalue(f"migrated_{request.param}_url")
+
+
+@pytest.fixture
+async def database(migrated_url: str) -> AsyncIterator[Database]:
+    """Runs the test twice: a migrated, empty `Database` on SQLite and on Postgres."""
+    database = Database(migrated_url)
+    yield database
+    await database.close()
