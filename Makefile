@@ -35,9 +35,10 @@ test-browser: ## in a real Chromium
 test-training: ## with a real trainer on the CPU
 	@scripts/run-tests training -- $(ARGS)
 
-lint: env ## formatting, lint, import rules, types
+lint: env ## formatting, lint, shell scripts, import rules, types
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
+	@.venv/bin/shellcheck $$(git grep -lE '^#!/(usr/bin/env bash|bin/bash|bin/sh)' -- ':!*.md' ':!*.py')
 	@.venv/bin/lint-imports --no-cache
 	@.venv/bin/ty check
 

@@ -1,5 +1,5 @@
 # Sourced by the scripts beside it: where things are, how to speak, how to look for interpreters.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 CACHE=${TUNEPLANE_DEV_CACHE:-${HOME:-/root}/.cache/tuneplane-dev}

@@ -20,7 +20,7 @@ TOO_NEW = ("tomllib", "compression", "annotationlib", "concurrent.interpreters",
 # Modules through which time, chance, or the outside world would enter the domain.
 IMPURE_MODULES = (
     "os", "io", "time", "random", "secrets", "uuid", "socket", "ssl", "subprocess", "threading", "multiprocessing",
-    "asyncio", "tempfile", "shutil", "pathlib", "sqlite3", "urllib", "http", "logging", "sys", "signal", "contextvars",
+    "asyncio", "tempfile", "shutil", "pathlib", "sqlite3", "urllib", "http", "logging", "signal", "contextvars",
 )  # fmt: skip
 IMPURE_CALLS = ("now", "utcnow", "today", "open", "input", "print", "getenv", "monotonic", "perf_counter")
 
