@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
 
 from fastapi import FastAPI
@@ -50,8 +50,9 @@ def create_app(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> FastAPI:
     problems.install(app)
     app.include_router(accounts_router)
     for name in _LATER:
-        if find_spec(name) is not None:
-            app.include_router(importlib.import_module(name).router)
+        with suppress(ModuleNotFoundError):
+            if find_spec(name) is not None and hasattr(module := importlib.import_module(name), "router"):
+                app.include_router(module.router)
     _add_layers(app, settings)
     return app
 
