@@ -66,8 +66,12 @@ class Settings(BaseModel):
         default=None, description="postgresql://… or sqlite:///path; default SQLite in the data directory."
     )
 
+    runtimes_dir: AbsolutePath | None = Field(
+        default=None, description="Python environments of process mode; default `<storage_root>/runtimes`."
+    )
+
     host: str = Field(default="127.0.0.1", description="Address the console listens on.")
-    port: int = Field(default=7860, ge=0, le=65535, description="Port the console listens on; 0 picks a free one.")
+    port: int = Field(default=8642, ge=0, le=65535, description="Port the console listens on; 0 picks a free one.")
     public_url: HttpUrl = Field(default=None, description="Address people use for the console; default host and port.")
     ingest_url: HttpUrl = Field(
         default=None, description="Address jobs use for the console, reachable from every node; default the public one."
@@ -87,6 +91,12 @@ class Settings(BaseModel):
     )
     container_socket: str | None = Field(
         default=None, description="API socket of Docker or Podman, path or unix:// URL; default the usual places."
+    )
+    container_mounts: str | None = Field(
+        default=None, description="Further host folders in every container: /a:/b:ro,/c:/c, comma separated."
+    )
+    container_user: str | None = Field(
+        default=None, description="uid:gid of containers; default the image's user, or the console's own when not root."
     )
     simulated_gpus: str | None = Field(default=None, description="Invented cards, for example h200:8.")
     gpu_profile: str | None = Field(
@@ -119,12 +129,20 @@ class Settings(BaseModel):
     def model_post_init(self, _context: Any, /) -> None:
         if self.data_dir is None:
             object.__setattr__(self, "data_dir", self.storage_root / "console")
+        if self.runtimes_dir is None:
+            object.__setattr__(self, "runtimes_dir", self.storage_root / "runtimes")
 
     @property
     def state_dir(self) -> Path:
         """The data directory, never None."""
         assert self.data_dir is not None
         return self.data_dir
+
+    @property
+    def runtimes(self) -> Path:
+        """Where the environments of process mode lie, never None."""
+        assert self.runtimes_dir is not None
+        return self.runtimes_dir
 
     @property
     def database(self) -> str:
@@ -151,6 +169,8 @@ class Settings(BaseModel):
         values["origins"] = self.origins | dict.fromkeys(changes, "argument")
         if "storage_root" in changes and self.origins.get("data_dir", "default") == "default":
             values["data_dir"] = changes.get("data_dir")
+        if "storage_root" in changes and self.origins.get("runtimes_dir", "default") == "default":
+            values["runtimes_dir"] = changes.get("runtimes_dir")
         return type(self).model_validate(values)
 
     def listing(self) -> list[tuple[str, str, Origin]]:
