@@ -1,0 +1,88 @@
+"""Where a job runs: pools onto nodes, all or nothing, tightest node first so that big requests find room later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class PoolRequest:
+    """`nodes` machines of one profile, each with `gpus_per_node` cards, `cpus` and `memory_gb` (0: no claim)."""
+
+    name: str
+    profile: str
+    nodes: int
+    gpus_per_node: int
+    cpus: float = 0
+    memory_gb: float = 0
+
+
+@dataclass(frozen=True)
+class NodeRoom:
+    """A node as it is now. `profiles`: the profile names it answers to; `free_gpus`: indices nobody holds."""
+
+    name: str
+    profiles: frozenset[str]
+    free_gpus: tuple[int, ...]
+    free_cpus: float
+    free_memory_gb: float
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One machine of the job. The position in the placement is its machine rank."""
+
+    pool: str
+    node: str
+    gpus: tuple[int, ...]
+    cpus: float
+    memory_gb: float
+
+
+@dataclass(frozen=True)
+class NoRoom:
+    """The first pool that does not fit: how many machines it wants and how many have room for one."""
+
+    pool: PoolRequest
+    fitting_nodes: int
+    free_gpus: int
+
+
+def place(pools: Sequence[PoolRequest], nodes: Iterable[NodeRoom]) -> list[Assignment] | NoRoom:
+    """Assign every machine of every pool, or say which pool has no room. The same input gives the same placement."""
+    rooms = {node.name: node for node in nodes}
+    placed: list[Assignment] = []
+    for pool in pools:
+        fitting = sorted(
+            (node for node in rooms.values() if _fits(pool, node)),
+            key=lambda node: (len(node.free_gpus), node.free_cpus, node.name),
+        )
+        if len(fitting) < pool.nodes:
+            free = sum(len(node.free_gpus) for node in rooms.values() if pool.profile in node.profiles)
+            return NoRoom(pool, len(fitting), free)
+        for node in fitting[: pool.nodes]:
+            assignment = Assignment(
+                pool.name, node.name, node.free_gpus[: pool.gpus_per_node], pool.cpus, pool.memory_gb
+            )
+            placed.append(assignment)
+            rooms[node.name] = _taken(node, assignment)
+    return placed
+
+
+def _fits(pool: PoolRequest, node: NodeRoom) -> bool:
+    return (
+        pool.profile in node.profiles
+        and len(node.free_gpus) >= pool.gpus_per_node
+        and node.free_cpus >= pool.cpus
+        and node.free_memory_gb >= pool.memory_gb
+    )
+
+
+def _taken(node: NodeRoom, assignment: Assignment) -> NodeRoom:
+    return replace(
+        node,
+        free_gpus=node.free_gpus[len(assignment.gpus) :],
+        free_cpus=node.free_cpus - assignment.cpus,
+        free_memory_gb=node.free_memory_gb - assignment.memory_gb,
+    )

@@ -1,0 +1,261 @@
+"""The ledger's rules: an exhaustive matrix of what each phase allows, and properties over random histories."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuneplane_server.domain.phases import (
+    TERMINAL,
+    Cleanup,
+    Desired,
+    JobState,
+    Phase,
+    Reason,
+    StopCause,
+    Verdict,
+)
+from tuneplane_server.domain.transitions import Change, Event, Evidence, Ignored, Result, Unchanged, transition
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HANDLE = {"name": "tp-1"}
+SUCCEEDED = Verdict(Phase.SUCCEEDED, None, from_outcome=True)
+FAILED = Verdict(Phase.FAILED, Reason("trainer-failed", {"exit_code": 1}), from_outcome=True)
+LOST = Verdict(Phase.LOST, Reason("container-lost"), from_outcome=False)
+CANCELLED = Verdict(Phase.CANCELLED, Reason("cancelled"), from_outcome=False)
+
+
+def at(seconds: int = 1, **known: Any) -> Evidence:
+    return Evidence(START + timedelta(seconds=seconds), **known)
+
+
+def after(job: JobState, event: Event, evidence: Evidence) -> JobState:
+    result = transition(job, event, evidence)
+    assert isinstance(result, Change), result
+    return result.state
+
+
+QUEUED = JobState(Phase.QUEUED, START)
+STARTING = after(QUEUED, Event.PLACED, at())
+LAUNCHED = after(STARTING, Event.LAUNCHED, at(handle=HANDLE))
+RUNNING = after(LAUNCHED, Event.RUNNING, at(2))
+DRAINING = after(RUNNING, Event.OUTCOME, at(3, verdict=SUCCEEDED))
+ENDED = after(RUNNING, Event.ENDED, at(3, verdict=FAILED))
+CLEANED = after(ENDED, Event.CLEANED, at(4))
+DONE = {
+    phase: after(after(RUNNING, Event.ENDED, at(3, verdict=verdict)), Event.SETTLED, at(4))
+    for phase, verdict in (
+        (Phase.SUCCEEDED, SUCCEEDED),
+        (Phase.FAILED, FAILED),
+        (Phase.CANCELLED, CANCELLED),
+        (Phase.LOST, LOST),
+    )
+}
+STATES = {
+    "queued": QUEUED,
+    "starting": STARTING,
+    "launched": LAUNCHED,
+    "running": RUNNING,
+    "draining": DRAINING,
+    "ended": ENDED,
+    "cleaned": CLEANED,
+    **{str(phase): state for phase, state in DONE.items()},
+}
+TERMINALS = {str(phase) for phase in TERMINAL}
+ALL = set(STATES)
+# event -> the states in which it changes something; in every other it is ignored or nothing new
+ALLOWED = {
+    Event.PLACED: {"queued"},
+    Event.LAUNCHED: {"starting"},
+    Event.RUNNING: {"starting", "launched"},
+    Event.UNREACHABLE: {"launched", "running", "draining", "ended", "cleaned"},
+    Event.OUTCOME: {"starting", "launched", "running"},
+    Event.ENDED: {"starting", "launched", "running", "draining"},
+    Event.OVERDUE: {"draining"},
+    Event.CLEANED: {"ended", *TERMINALS},
+    Event.SETTLED: {"ended", "cleaned"},
+    Event.RETRIED: {"cleaned"},
+    Event.CANCEL: ALL - TERMINALS,
+    Event.TIME_LIMIT: {"starting", "launched", "running"},
+    Event.ADOPTED: ALL - TERMINALS,
+    Event.CONDITION: ALL,
+    Event.CONDITION_CLEARED: set(),
+}
+FULL = at(9, handle=HANDLE, verdict=FAILED, condition="launch-delayed")
+
+
+def test_the_matrix_names_every_event() -> None:
+    assert set(ALLOWED) == set(Event)
+
+
+@pytest.mark.parametrize(("event", "name"), list(itertools.product(Event, STATES)))
+def test_an_event_changes_exactly_the_states_it_is_for(event: Event, name: str) -> None:
+    result = transition(STATES[name], event, FULL)
+    assert isinstance(result, Change) == (name in ALLOWED[event])
+    if isinstance(result, Ignored):
+        assert result.event is event
+        assert result.why
+
+
+def test_a_life_from_queue_to_success() -> None:
+    ended = after(DRAINING, Event.ENDED, at(4, verdict=FAILED))
+    assert (ended.phase, ended.cleanup, ended.verdict) == (Phase.FINISHING, Cleanup.PENDING, SUCCEEDED)
+    assert ended.phase_since == DRAINING.phase_since
+    done = after(ended, Event.SETTLED, at(5))
+    assert (done.phase, done.reason, done.finished_at) == (Phase.SUCCEEDED, None, START + timedelta(seconds=5))
+    assert done.started_at == START + timedelta(seconds=2)
+    assert after(done, Event.CLEANED, at(6)).cleanup is Cleanup.CONFIRMED
+
+
+def test_a_run_that_cannot_be_asked_about_keeps_its_phase_and_the_condition_clears_by_itself() -> None:
+    away = after(RUNNING, Event.UNREACHABLE, at(10))
+    assert away.phase is Phase.RUNNING
+    assert away.has_condition("unreachable")
+    assert isinstance(transition(away, Event.UNREACHABLE, at(70)), Unchanged)
+    back = after(away, Event.RUNNING, at(300))
+    assert back == RUNNING
+    assert isinstance(transition(back, Event.RUNNING, at(302)), Unchanged)
+
+
+def test_seeing_an_end_clears_unreachable() -> None:
+    away = after(RUNNING, Event.UNREACHABLE, at(10))
+    assert not after(away, Event.ENDED, at(11, verdict=LOST)).conditions
+    assert not after(away, Event.OUTCOME, at(11, verdict=SUCCEEDED)).conditions
+
+
+def test_an_outcome_seen_before_the_run_was_seen_running_counts_as_its_start() -> None:
+    draining = after(LAUNCHED, Event.OUTCOME, at(7, verdict=SUCCEEDED))
+    assert draining.started_at == draining.phase_since == START + timedelta(seconds=7)
+
+
+# Scenario 3: the first end is the end, in every order.
+ENDS = {
+    "succeeded": [(Event.ENDED, SUCCEEDED), (Event.SETTLED, None)],
+    "failed": [(Event.ENDED, FAILED), (Event.SETTLED, None)],
+    "cancel": [(Event.CANCEL, None), (Event.ENDED, CANCELLED), (Event.SETTLED, None)],
+}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(ENDS)))
+def test_the_first_end_is_the_phase_and_the_later_ones_are_ignored(order: tuple[str, ...]) -> None:
+    job, ignored = RUNNING, []
+    for name in order:
+        for event, verdict in ENDS[name]:
+            result = transition(job, event, at(5, verdict=verdict))
+            if isinstance(result, Change):
+                job = result.state
+            elif isinstance(result, Ignored):
+                ignored.append(result.event)
+    expected = {"succeeded": Phase.SUCCEEDED, "failed": Phase.FAILED, "cancel": Phase.CANCELLED}[order[0]]
+    assert job.phase is expected
+    assert len(ignored) == sum(len(ENDS[name]) for name in order[1:])
+
+
+def test_cancel_in_the_queue_ends_at_once() -> None:
+    job = after(QUEUED, Event.CANCEL, at())
+    assert (job.phase, job.reason, job.cleanup) == (Phase.CANCELLED, Reason("cancelled"), Cleanup.NONE)
+
+
+def test_cancel_of_a_live_run_only_writes_what_is_desired() -> None:
+    job = after(RUNNING, Event.CANCEL, at())
+    assert (job.phase, job.desired, job.stop_cause) == (Phase.RUNNING, Desired.CANCEL, StopCause.CANCEL)
+    assert job.has_condition("stopping")
+    assert transition(job, Event.CANCEL, at()) == Ignored(Event.CANCEL, "already-cancelled")
+
+
+def test_a_run_that_finished_before_the_stop_reached_it_has_succeeded() -> None:
+    job = after(after(RUNNING, Event.CANCEL, at()), Event.ENDED, at(verdict=SUCCEEDED))
+    assert after(job, Event.SETTLED, at()).phase is Phase.SUCCEEDED
+
+
+def test_the_first_cause_of_a_stop_stays() -> None:
+    limited = after(RUNNING, Event.TIME_LIMIT, at())
+    both = after(limited, Event.CANCEL, at(5))
+    assert (both.stop_cause, both.desired) == (StopCause.TIME_LIMIT, Desired.CANCEL)
+    assert [condition.type for condition in both.conditions] == ["stopping"]
+    assert transition(both, Event.TIME_LIMIT, at()) == Ignored(Event.TIME_LIMIT, "stopping-time-limit")
+
+
+def test_a_further_attempt_begins_clean_and_only_after_cleanup() -> None:
+    assert transition(ENDED, Event.RETRIED, at()) == Ignored(Event.RETRIED, "cleanup-pending")
+    again = after(CLEANED, Event.RETRIED, at(9))
+    assert again == JobState(Phase.QUEUED, START + timedelta(seconds=9), attempt=2, started_at=RUNNING.started_at)
+
+
+def test_a_cancelled_run_gets_no_further_attempt() -> None:
+    job = after(CLEANED, Event.CANCEL, at())
+    assert transition(job, Event.RETRIED, at()) == Ignored(Event.RETRIED, "cancelled")
+    assert after(job, Event.SETTLED, at()).phase is Phase.FAILED
+
+
+def test_launching_twice_keeps_the_first_handle() -> None:
+    assert isinstance(transition(LAUNCHED, Event.LAUNCHED, at(handle={"name": "other"})), Unchanged)
+
+
+def test_a_condition_is_set_once_and_cleared() -> None:
+    delayed = after(STARTING, Event.CONDITION, at(3, condition="launch-delayed", data={"detail": "x"}))
+    assert isinstance(transition(delayed, Event.CONDITION, at(5, condition="launch-delayed")), Unchanged)
+    assert after(delayed, Event.CONDITION_CLEARED, at(6, condition="launch-delayed")) == STARTING
+    assert isinstance(transition(STARTING, Event.CONDITION_CLEARED, at(condition="x")), Unchanged)
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason", "from_outcome"),
+    [(Phase.RUNNING, None, True), (Phase.SUCCEEDED, Reason("x"), True), (Phase.FAILED, None, True), (Phase.SUCCEEDED, None, False)],
+)  # fmt: skip
+def test_a_verdict_that_makes_no_sense_cannot_be_made(phase: Phase, reason: Reason | None, from_outcome: bool) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        Verdict(phase, reason, from_outcome=from_outcome)
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(Event),
+        st.sampled_from([SUCCEEDED, FAILED, LOST, CANCELLED]),
+        st.sampled_from(["launch-delayed", "unreachable", "stopping"]),
+    ),
+    max_size=40,
+)
+CLEANUP_ORDER = [Cleanup.NONE, Cleanup.PENDING, Cleanup.CONFIRMED]
+
+
+@given(steps)
+def test_no_history_breaks_the_ledger(history: list[tuple[Event, Verdict, str]]) -> None:
+    job = QUEUED
+    for number, (event, verdict, condition) in enumerate(history):
+        evidence = at(number + 1, handle={"name": f"h{number}"}, verdict=verdict, condition=condition)
+        result: Result = transition(job, event, evidence)
+        if not isinstance(result, Change):
+            continue
+        _check_step(job, event, result.state)
+        job = result.state
+        assert job.phase.terminal == (job.finished_at is not None)
+        assert (job.phase in (Phase.QUEUED,)) <= (job.handle is None)
+        assert job.phase is not Phase.SUCCEEDED or (job.verdict == SUCCEEDED and job.reason is None)
+        assert (job.phase in (Phase.FAILED, Phase.LOST, Phase.CANCELLED)) == (job.reason is not None)
+        assert len({item.type for item in job.conditions}) == len(job.conditions)
+
+
+def _check_step(before: JobState, event: Event, now: JobState) -> None:
+    if before.phase.terminal:
+        assert replace(now, cleanup=before.cleanup, conditions=before.conditions) == before
+    if now.phase is not before.phase:
+        assert event in {
+            Event.PLACED, Event.RUNNING, Event.OUTCOME, Event.ENDED, Event.SETTLED, Event.RETRIED, Event.CANCEL,
+        }  # fmt: skip
+    if event is Event.RETRIED:
+        assert now.attempt == before.attempt + 1
+        assert before.cleanup is Cleanup.CONFIRMED
+        return
+    assert now.attempt == before.attempt
+    assert CLEANUP_ORDER.index(now.cleanup) - CLEANUP_ORDER.index(before.cleanup) in (0, 1)
+    for name in ("verdict", "reason", "stop_cause", "handle", "started_at", "finished_at"):
+        if getattr(before, name) is not None:
+            assert getattr(now, name) == getattr(before, name), name
+    assert not (before.desired is Desired.CANCEL and now.desired is Desired.RUN)
