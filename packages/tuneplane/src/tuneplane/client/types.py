@@ -1,0 +1,257 @@
+"""Answers of `/api/v1` as the client reads them. A newer console may send more keys; these are the ones relied on."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+Number = float | int | str  # "NaN", "Infinity" and "-Infinity" travel as text
+
+
+class ServerInfo(TypedDict):
+    name: str
+    version: str
+    api: str
+    catalog_digest: NotRequired[str | None]
+    executor: NotRequired[str | None]
+    setup_needed: NotRequired[bool]
+
+
+class DeviceStart(TypedDict):
+    device_code: str
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: NotRequired[str]
+    interval: int
+    expires_in: int
+
+
+class DeviceToken(TypedDict):
+    token: str
+    username: str
+
+
+class TokenInfo(TypedDict):
+    name: str
+    scopes: list[str]
+    expires_at: NotRequired[str | None]
+
+
+class Me(TypedDict):
+    username: str
+    admin: NotRequired[bool]
+    token: NotRequired[TokenInfo | None]
+
+
+class MethodDigests(TypedDict):
+    version: str
+    digest: str
+    manifest_digest: NotRequired[str]
+    template_digest: NotRequired[str]
+
+
+class Catalog(TypedDict):
+    digest: str
+    methods: dict[str, MethodDigests]
+
+
+class HardwareProfile(TypedDict):
+    """`gpus_per_node` cards, `cpus` and `memory_gb` of one node."""
+
+    name: str
+    gpus_per_node: int
+    nodes: NotRequired[int]
+    total_gpus: NotRequired[int]
+    free_gpus: NotRequired[int | None]
+    cpus: NotRequired[float | None]
+    memory_gb: NotRequired[float | None]
+    simulated: NotRequired[bool]
+
+
+class Hardware(TypedDict):
+    profiles: list[HardwareProfile]
+    nodes: NotRequired[list[dict[str, Any]]]
+    capabilities: NotRequired[dict[str, Any]]
+
+
+class RecipeName(TypedDict):
+    name: str
+    version: str
+
+
+# The wire's keys `class` and `from` are Python's words, hence the functional form.
+Reason = TypedDict(
+    "Reason",
+    {
+        "code": str,
+        "class": NotRequired[str],
+        "text": NotRequired[str],
+        "hint": NotRequired[str],
+        "anchor": NotRequired[str | None],
+    },
+)
+
+
+class Condition(TypedDict):
+    type: str
+    since: NotRequired[str | None]
+    text: NotRequired[str]
+
+
+class Attempt(TypedDict):
+    n: int
+    phase: str
+    reason: NotRequired[Reason | None]
+    started_at: NotRequired[str | None]
+    finished_at: NotRequired[str | None]
+    resume_from: NotRequired[str | None]
+
+
+class Latest(TypedDict):
+    step: int
+    value: Number
+    time: NotRequired[float | str | None]
+
+
+class Waiting(TypedDict):
+    text: str
+
+
+class Job(TypedDict):
+    id: str
+    phase: str
+    experiment: str
+    project: str
+    owner: NotRequired[str]
+    display_name: NotRequired[str | None]
+    recipe: NotRequired[RecipeName]
+    desired: NotRequired[str]
+    conditions: NotRequired[list[Condition]]
+    reason: NotRequired[Reason | None]
+    cleanup: NotRequired[str]
+    attempt: NotRequired[int]
+    attempts: NotRequired[list[Attempt]]
+    created_at: NotRequired[str | None]
+    started_at: NotRequired[str | None]
+    finished_at: NotRequired[str | None]
+    pools: NotRequired[list[dict[str, Any]]]
+    simulated: NotRequired[bool]
+    runtime: NotRequired[Any]
+    waiting: NotRequired[Waiting | None]
+    latest: NotRequired[dict[str, Latest]]
+    spec: NotRequired[dict[str, Any]]
+
+
+class JobPage(TypedDict):
+    items: list[Job]
+    next_cursor: NotRequired[str | None]
+
+
+JobEvent = TypedDict(
+    "JobEvent",
+    {
+        "seq": int,
+        "time": str,
+        "kind": str,
+        "from": NotRequired[str | None],
+        "to": NotRequired[str | None],
+        "text": NotRequired[str],
+        "data": NotRequired[dict[str, Any] | None],
+    },
+)
+
+
+class EventPage(TypedDict):
+    items: list[JobEvent]
+    next_cursor: NotRequired[str | None]
+
+
+class LogLine(TypedDict):
+    text: str
+    attempt: NotRequired[int]
+    rank: NotRequired[int]
+    fd: NotRequired[str]
+    time: NotRequired[float | str | None]
+
+
+class LogPage(TypedDict):
+    """`end`: the job is over and nothing follows."""
+
+    items: list[LogLine]
+    next_cursor: NotRequired[str | None]
+    end: NotRequired[bool]
+
+
+class MetricSummary(TypedDict):
+    latest: Latest
+    min: NotRequired[Number | None]
+    max: NotRequired[Number | None]
+    count: NotRequired[int]
+
+
+class Metrics(TypedDict):
+    metrics: dict[str, MetricSummary]
+
+
+class CurvePart(TypedDict):
+    """Columns of equal length."""
+
+    attempt: int
+    step: list[int]
+    value: list[Number]
+    time: NotRequired[list[float]]
+
+
+class Curves(TypedDict):
+    series: dict[str, list[CurvePart]]
+
+
+class SampleItem(TypedDict):
+    step: int
+    kind: str
+    data: dict[str, Any]
+    id: NotRequired[Any]
+    attempt: NotRequired[int]
+    rank: NotRequired[int]
+    time: NotRequired[float | str]
+
+
+class SamplePage(TypedDict):
+    items: list[SampleItem]
+    next_cursor: NotRequired[str | None]
+
+
+class ArtifactFile(TypedDict):
+    path: str
+    size: int
+    attempt: NotRequired[int]
+    sha256: NotRequired[str | None]
+
+
+class Checkpoint(TypedDict):
+    path: str
+    step: int
+    complete: bool
+    attempt: NotRequired[int]
+    problem: NotRequired[str | None]
+    size: NotRequired[int | None]
+
+
+class Artifacts(TypedDict):
+    files: list[ArtifactFile]
+    checkpoints: list[Checkpoint]
+    out_dir: NotRequired[str | None]
+
+
+class WireRefusal(TypedDict):
+    code: str
+    message: str
+    hint: NotRequired[str]
+    field: NotRequired[str]
+    file: NotRequired[str]
+    line: NotRequired[int]
+
+
+class DryRun(TypedDict):
+    admitted: bool
+    refusals: NotRequired[list[WireRefusal]]
+    plan: NotRequired[dict[str, Any] | None]
