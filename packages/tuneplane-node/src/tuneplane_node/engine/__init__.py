@@ -1,1 +1,37 @@
 """Inventory, allocation, container runtimes and job supervision of one machine."""
+
+from __future__ import annotations
+
+from tuneplane_node.engine.engine import Engine
+from tuneplane_node.engine.inventory import Gpu, Inventory
+from tuneplane_node.engine.problems import PROBLEMS, Finding, NodeError, Problem
+from tuneplane_node.engine.requests import (
+    LABEL_ATTEMPT,
+    LABEL_INSTANCE,
+    LABEL_JOB,
+    LaunchRequest,
+    Mount,
+    Observed,
+    OwnedContainer,
+    RuntimeHandle,
+    parse_mounts,
+)
+
+__all__ = [
+    "LABEL_ATTEMPT",
+    "LABEL_INSTANCE",
+    "LABEL_JOB",
+    "PROBLEMS",
+    "Engine",
+    "Finding",
+    "Gpu",
+    "Inventory",
+    "LaunchRequest",
+    "Mount",
+    "NodeError",
+    "Observed",
+    "OwnedContainer",
+    "Problem",
+    "RuntimeHandle",
+    "parse_mounts",
+]

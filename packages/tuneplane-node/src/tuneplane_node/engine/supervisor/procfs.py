@@ -1,0 +1,136 @@
+"""Linux processes told apart for sure. Standard library only: the supervisor runs this file beside it.
+
+A pid is reused; a pid with its start time (clock ticks since boot) and the boot's id is not.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """One process of one boot. `alive` is False for a zombie: it holds nothing but its exit code."""
+
+    pid: int
+    start_time: int
+    boot_id: str
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessIdentity:
+        """Raises ProcessLookupError when there is no such process."""
+        return cls(pid, _stat(pid).start_time, boot_id())
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> ProcessIdentity:
+        return cls(int(value["pid"]), int(value["start_time"]), str(value["boot_id"]))
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def alive(self) -> bool:
+        if self.boot_id != boot_id():
+            return False
+        try:
+            stat = _stat(self.pid)
+        except ProcessLookupError:
+            return False
+        return stat.start_time == self.start_time and stat.state not in "ZX"
+
+    def signal(self, number: int) -> bool:
+        """Send a signal to exactly this process; False when it has ended."""
+        descriptor = self.open()
+        if descriptor is None:
+            return False
+        try:
+            signal.pidfd_send_signal(descriptor, number)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+    def open(self) -> int | None:
+        """A pidfd of exactly this process, None when it has ended. It becomes readable when the process ends."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return None
+        # The descriptor is bound to whatever had the pid when it was opened: look again now that it cannot change.
+        if self.alive():
+            return descriptor
+        os.close(descriptor)
+        return None
+
+
+@dataclass(frozen=True)
+class _Stat:
+    pid: int
+    state: str
+    parent: int
+    start_time: int
+
+
+def boot_id() -> str:
+    return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def descendants(roots: Iterable[int]) -> list[ProcessIdentity]:
+    """The living processes below `roots`, the roots not included."""
+    boot = boot_id()
+    children: dict[int, list[_Stat]] = {}
+    for stat in _all():
+        children.setdefault(stat.parent, []).append(stat)
+    found: list[ProcessIdentity] = []
+    todo = list(roots)
+    seen = set(todo)
+    while todo:
+        for stat in children.get(todo.pop(), ()):
+            if stat.pid not in seen:
+                seen.add(stat.pid)
+                todo.append(stat.pid)
+                if stat.state not in "ZX":
+                    found.append(ProcessIdentity(stat.pid, stat.start_time, boot))
+    return found
+
+
+def carrying(variable: str, value: str) -> list[ProcessIdentity]:
+    """The living processes that were started with this environment variable, wherever they hang in the tree."""
+    boot, needle = boot_id(), f"{variable}={value}".encode()
+    found = []
+    for stat in _all():
+        if stat.state in "ZX":
+            continue
+        try:
+            environment = (PROC / str(stat.pid) / "environ").read_bytes()
+        except OSError:  # ended meanwhile, or another user's
+            continue
+        if needle in environment.split(b"\0"):
+            found.append(ProcessIdentity(stat.pid, stat.start_time, boot))
+    return found
+
+
+def _all() -> Iterator[_Stat]:
+    for entry in PROC.iterdir():
+        if entry.name.isdecimal():
+            try:
+                yield _stat(int(entry.name))
+            except ProcessLookupError:
+                continue
+
+
+def _stat(pid: int) -> _Stat:
+    try:
+        text = (PROC / str(pid) / "stat").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        raise ProcessLookupError(pid) from None
+    # The command in parentheses may hold spaces and parentheses: fields are counted after the last one (proc(5)).
+    fields = text.rpartition(")")[2].split()
+    return _Stat(pid, fields[0], int(fields[1]), int(fields[19]))
