@@ -1,0 +1,51 @@
+"""Every bound of the runner in one place. Bytes and seconds."""
+
+from __future__ import annotations
+
+# Spool on disk. Logs may fill it up to the reserve, which is kept for metrics, samples and events.
+SPOOL_BYTES = 512 * 1024 * 1024
+SPOOL_RESERVE = 0.125
+SEGMENT_BYTES = 4 * 1024 * 1024
+ENV_SPOOL_BYTES = "TUNEPLANE_SPOOL_MAX_BYTES"  # for executors with small disks
+SYNC_SECONDS = 1.0
+
+# Output that was read and is not on disk yet; beyond it, output is counted and dropped rather than left in the pipe.
+QUEUE_BYTES = 8 * 1024 * 1024
+READ_BYTES = 64 * 1024
+PIPE_BYTES = 1024 * 1024
+TICK_SECONDS = 0.5
+COALESCE_SECONDS = 0.1
+LOG_TAIL_BYTES = 48 * 1024
+LOG_TAIL_CHARS = 16_000
+
+# Shipping
+BATCH_RAW_BYTES = 1024 * 1024
+CONNECT_SECONDS = 10.0
+REQUEST_SECONDS = 30.0
+ANSWER_BYTES = 1024 * 1024
+BACKOFF_FIRST = 0.5
+BACKOFF_MOST = 30.0
+RETRY_AFTER_MOST = 300.0
+
+# Package
+PACKAGE_FILES = 200_000
+PACKAGE_BYTES = 8 * 1024 * 1024 * 1024
+
+# After the trainer
+LINGER_SECONDS = 1.0  # for output still in flight (`tee`) before what it left behind is told to end
+LEFT_BEHIND_SECONDS = 5.0  # then until it is killed
+SETTLE_SECONDS = 15.0
+INDEX_SECONDS = 10.0
+HASH_SECONDS = 2.0
+
+# Out dir
+INDEX_FILES = 100_000
+WATCH_SECONDS = 5.0
+STABLE_SECONDS = 5.0
+OUTSIDE_SECONDS = 30.0
+OUTSIDE_ENTRIES = 5_000
+CHECKPOINTS = 1_000
+
+# Reports
+REPORT_READ_BYTES = 4 * 1024 * 1024
+REPORT_LINE_BYTES = 8 * 1024 * 1024

@@ -1,0 +1,201 @@
+"""`python runner.pex <capsule dir>`: one machine of one attempt, from the capsule to the outcome (design §3.5).
+
+Exit code: the trainer's; 128 + signal when it was killed; 78 when it could not be started; 143 when the run was stopped before that.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from time import monotonic, time
+from typing import Dict, List, Mapping, Optional
+
+from tuneplane import adapters
+from tuneplane.contract.words import RUNNER_EXIT_PLATFORM
+from tuneplane.runner import limits
+from tuneplane.runner.artifacts import Hasher, artifacts_path, build_index
+from tuneplane.runner.capsule import Capsule, read_capsule, verify_runner
+from tuneplane.runner.environment import REPORT_DIR, build_environment
+from tuneplane.runner.failures import START_FAILED, StartError
+from tuneplane.runner.files import write_json
+from tuneplane.runner.machine import describe_machine, machine_rank
+from tuneplane.runner.metric_names import MetricNames
+from tuneplane.runner.outcome import outcome_of, outcome_path
+from tuneplane.runner.process_tree import become_subreaper
+from tuneplane.runner.recorder import to_stderr
+from tuneplane.runner.report_files import ReportFiles
+from tuneplane.runner.report_lines import ReportLines
+from tuneplane.runner.reporting import Reporting, running_archive
+from tuneplane.runner.stopping import StopRequest
+from tuneplane.runner.trainer import Ending, Trainer, command_for_people
+from tuneplane.runner.watcher import Watcher
+from tuneplane.runner.workspace import fill_work_dir, make_work_dir, remove_work_dir, write_command_files
+
+_STOPPED_BEFORE_START = 143  # 128 + SIGTERM
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    arguments = sys.argv[1:] if argv is None else argv
+    if len(arguments) != 1:
+        to_stderr("tuneplane: usage: python runner.pex <capsule dir>\n")
+        return RUNNER_EXIT_PLATFORM
+    stop = StopRequest()
+    stop.listen()
+    environ = dict(os.environ)
+    try:
+        capsule = read_capsule(arguments[0], environ)
+        rank = machine_rank(environ)
+        os.makedirs(capsule.out_dir, mode=0o755, exist_ok=True)
+        reporting = Reporting(capsule, rank, environ, stop.cancel)
+    except StartError as error:
+        to_stderr(f"tuneplane: {error.code}: {error.detail}\n")
+        return RUNNER_EXIT_PLATFORM
+    except OSError as error:
+        to_stderr(f"tuneplane: the storage root cannot be written: {error}\n")
+        return RUNNER_EXIT_PLATFORM
+    return Runner(capsule, rank, environ, reporting, stop).run()
+
+
+class Runner:
+    """One attempt on one machine. `run` reads as the life of a job; everything else is a step of it."""
+
+    def __init__(
+        self, capsule: Capsule, rank: int, environ: Mapping[str, str], reporting: Reporting, stop: StopRequest
+    ) -> None:
+        self._capsule = capsule
+        self._rank = rank
+        self._environ = environ
+        self._reporting = reporting
+        self._recorder = reporting.recorder
+        self._stop = stop
+        self._hasher = Hasher(capsule.out_dir)
+        self._names = MetricNames(capsule.aliases)
+        self._reports = ReportLines(self._names, rank, capsule.out_dir)
+        self._started_at: Optional[float] = None
+        self._work_dir = ""
+
+    def run(self) -> int:
+        self._reporting.start()
+        ending: Optional[Ending] = None
+        failure: Optional[StartError] = None
+        try:
+            trainer = self._start()
+            if trainer is not None:
+                ending = self._supervise(trainer)
+        except StartError as error:
+            failure = error
+            self._recorder.say(f"the run cannot start: {error.code}: {error.detail}")
+        except Exception as error:  # noqa: BLE001 - whatever it is, the outcome must be written
+            failure = StartError(START_FAILED, f"the runner failed: {type(error).__name__}: {error}")
+            self._recorder.say(failure.detail)
+        try:
+            return self._conclude(ending, failure)
+        finally:
+            if self._work_dir:
+                remove_work_dir(self._work_dir)
+
+    def _start(self) -> Optional[Trainer]:
+        """None when the run was stopped before there was anything to start."""
+        capsule = self._capsule
+        verify_runner(capsule, running_archive(sys.argv[0]))
+        self._work_dir = make_work_dir()
+        fill_work_dir(capsule, self._work_dir, self._recorder.warn)
+        machine = describe_machine(capsule, self._environ, self._work_dir)
+        try:
+            command = adapters.compile(capsule.data, machine)
+        except adapters.AdapterError as error:
+            raise StartError(error.code, error.detail) from error
+        cwd = write_command_files(capsule, command, self._work_dir)
+        environment = build_environment(capsule, machine, self._environ, command.env)
+        if self._stop.cause is not None:
+            return None
+        become_subreaper()
+        self._recorder.follow_reports(ReportFiles(os.path.join(self._work_dir, REPORT_DIR)), self._reports)
+        trainer = Trainer(command.argv, cwd, environment, self._reporting.output)
+        self._started_at = time()
+        self._reporting.state("running")
+        self._recorder.event("trainer-started", {"pid": trainer.pid, "command": command_for_people(command.argv)})
+        return trainer
+
+    def _supervise(self, trainer: Trainer) -> Ending:
+        watcher = Watcher(self._capsule, self._hasher, self._reports.checkpoints, self._work_dir, self._recorder.event)
+        if self._rank == 0:
+            watcher.start()
+        trainer.watch(self._stop.fd)
+        kill_at: Optional[float] = None
+        killed = False
+        while not trainer.ended():
+            if self._stop.cause is not None and kill_at is None:
+                kill_at = monotonic() + self._capsule.grace
+                self._recorder.event("signal", {"signal": self._stop.cause})
+                self._recorder.say(f"{self._stop.cause}: the trainer has {self._capsule.grace:g} s to end")
+                trainer.terminate()
+            if kill_at is not None and monotonic() >= kill_at:
+                if not killed:
+                    self._recorder.say("the trainer did not end in time and is killed")
+                killed = True
+                trainer.kill()
+            trainer.pump(
+                limits.TICK_SECONDS if kill_at is None else min(limits.TICK_SECONDS, max(0.02, kill_at - monotonic()))
+            )
+        ending = trainer.wind_up()
+        if self._rank == 0:
+            watcher.stop()
+        self._recorder.event("trainer-exited", _without_none({"exit_code": ending.exit_code, "signal": ending.signal}))
+        if ending.left_behind:
+            self._recorder.warn(
+                "processes-left", f"the trainer left {ending.left_behind} processes behind; they were ended"
+            )
+        return ending
+
+    def _conclude(self, ending: Optional[Ending], failure: Optional[StartError]) -> int:
+        """Records first, on disk; then the console, for as long as the drain may take."""
+        self._reporting.state("draining")
+        if self._names.refused:
+            self._recorder.warn(
+                "metric-names",
+                f"{self._names.refused} metric names are too long, unprintable or beyond the limit; they are left out",
+            )
+        settled = self._recorder.settle(limits.SETTLE_SECONDS)
+        if not settled:
+            self._recorder.say("the spool's disk is slow; the last output may be missing")
+        reason = failure.code if failure is not None else None
+        detail = failure.detail if failure is not None else self._detail(ending)
+        stopped = self._stop.cause is not None and failure is None
+        outcome = outcome_of(self._capsule, self._rank, ending, stopped, reason, detail, self._started_at)
+        outcome["log_tail"] = self._reporting.output.tail()
+        outcome["lost"] = self._reporting.lost()
+        if self._rank == 0:
+            self._write(artifacts_path(self._capsule.out_dir), self._index())
+        path = outcome_path(self._capsule.out_dir, self._rank)
+        self._write(path, outcome)
+        self._recorder.event("outcome", outcome)
+        # Being told to stop once more means now: the engine sends what is left.
+        times = self._stop.times
+        drain_seconds = float(self._capsule.ingest.get("drain_seconds", 20.0))
+        if self._reporting.drain(drain_seconds, lambda: self._stop.times > times):
+            self._write(path, dict(outcome, spool_drained=True))
+        if ending is not None:
+            return ending.shell_code
+        return _STOPPED_BEFORE_START if stopped else RUNNER_EXIT_PLATFORM
+
+    def _index(self) -> Dict[str, object]:
+        return build_index(self._capsule, self._hasher, limits.INDEX_SECONDS, limits.HASH_SECONDS)
+
+    def _detail(self, ending: Optional[Ending]) -> str:
+        if ending is None:
+            return f"stopped by {self._stop.cause} before the trainer was started"
+        how = (
+            f"was killed by signal {ending.signal}" if ending.signal is not None else f"exited with {ending.exit_code}"
+        )
+        return f"the trainer {how}" + (f" after {self._stop.cause}" if self._stop.cause is not None else "")
+
+    def _write(self, path: str, value: Dict[str, object]) -> None:
+        try:
+            write_json(path, value)
+        except OSError as error:
+            self._recorder.say(f"{path} cannot be written: {error}")
+
+
+def _without_none(values: Mapping[str, object]) -> Dict[str, object]:
+    return {key: value for key, value in values.items() if value is not None}

@@ -1,0 +1,144 @@
+"""Bytes of the trainer between the pipes and the spool: bounded, cheap, never waiting."""
+
+from __future__ import annotations
+
+import codecs
+import threading
+from collections import deque
+from time import time
+from typing import Deque, Dict, List, NamedTuple, Tuple
+
+from tuneplane.contract.words import MAX_LOG_CHUNK_BYTES
+from tuneplane.runner import limits
+
+_EAGER_BYTES = 256 * 1024
+_HOLD_SECONDS = 1.0  # how long the first bytes of a character wait for the rest
+
+
+class Chunk(NamedTuple):
+    fd: str
+    time: float
+    data: bytes
+
+
+class OutputQueue:
+    """Filled by the thread that reads the pipes, emptied by the recorder. When the recorder falls behind (a hanging disk), the
+    newest output is counted and dropped: a full pipe would stop the trainer."""
+
+    def __init__(self, max_bytes: int = limits.QUEUE_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._chunks: Deque[Chunk] = deque()
+        self._bytes = 0
+        self._lost = [0, 0]
+        self._condition = threading.Condition()
+        self._tail: Deque[bytes] = deque()
+        self._tail_bytes = 0
+
+    def put(self, fd: str, data: bytes) -> None:
+        with self._condition:
+            if fd != "runner":
+                self._remember(data)
+            if self._bytes + len(data) > self._max_bytes:
+                self._lost[0] += 1
+                self._lost[1] += len(data)
+                return
+            self._chunks.append(Chunk(fd, time(), data))
+            self._bytes += len(data)
+            if len(self._chunks) == 1 or self._bytes > _EAGER_BYTES:
+                self._condition.notify()
+
+    def wait(self, seconds: float) -> None:
+        """Return when there is output or something else to do, at the latest after `seconds`."""
+        with self._condition:
+            if not self._chunks:
+                self._condition.wait(seconds)
+
+    def wake(self) -> None:
+        with self._condition:
+            self._condition.notify()
+
+    def take(self) -> Tuple[List[Chunk], int, int]:
+        """Everything waiting, then chunks and bytes lost since the last call."""
+        with self._condition:
+            chunks, self._chunks, self._bytes = list(self._chunks), deque(), 0
+            (lost, size), self._lost = self._lost, [0, 0]
+        return chunks, lost, size
+
+    def tail(self) -> str:
+        """The last lines of the trainer, at most 16,000 characters, without NUL (databases refuse it)."""
+        with self._condition:
+            data = b"".join(self._tail)
+        text = data.decode("utf-8", "replace").replace("\0", "\ufffd")
+        if len(text) <= limits.LOG_TAIL_CHARS:
+            return text
+        text = text[-limits.LOG_TAIL_CHARS :]
+        newline = text.find("\n")
+        return text[newline + 1 :] if 0 <= newline < len(text) // 2 else text
+
+    def _remember(self, data: bytes) -> None:
+        self._tail.append(data)
+        self._tail_bytes += len(data)
+        while self._tail_bytes - len(self._tail[0]) >= limits.LOG_TAIL_BYTES:
+            self._tail_bytes -= len(self._tail.popleft())
+
+
+class LogChunks:
+    """Joins neighbouring reads of one stream into records of at most 64 KiB that do not cut a UTF-8 character."""
+
+    def __init__(self) -> None:
+        self._held: Dict[str, Chunk] = {}
+
+    def feed(self, chunks: List[Chunk]) -> List[Chunk]:
+        """Records of these reads, in order; the beginning of a character is held back for the next read of its stream."""
+        joined: List[Chunk] = []
+        parts: List[bytes] = []
+        size = 0
+        for index, chunk in enumerate(chunks):
+            parts.append(chunk.data)
+            size += len(chunk.data)
+            last = index + 1 == len(chunks) or chunks[index + 1].fd != chunk.fd
+            if last or size + len(chunks[index + 1].data) > MAX_LOG_CHUNK_BYTES:
+                joined.extend(self._cut(Chunk(chunk.fd, chunk.time, b"".join(parts))))
+                parts, size = [], 0
+        return joined
+
+    def release(self, now: float, all_of_it: bool = False) -> List[Chunk]:
+        """Bytes held back longer than a second: what follows does not come, so they are shown as they are."""
+        due = [chunk for chunk in self._held.values() if all_of_it or now - chunk.time > _HOLD_SECONDS]
+        for chunk in due:
+            del self._held[chunk.fd]
+        return due
+
+    def _cut(self, chunk: Chunk) -> List[Chunk]:
+        held = self._held.pop(chunk.fd, None)
+        data = held.data + chunk.data if held else chunk.data
+        records: List[Chunk] = []
+        while len(data) > MAX_LOG_CHUNK_BYTES:
+            end = MAX_LOG_CHUNK_BYTES - incomplete_utf8(data[:MAX_LOG_CHUNK_BYTES])
+            records.append(chunk._replace(data=data[:end]))
+            data = data[end:]
+        rest = incomplete_utf8(data)
+        if rest:
+            self._held[chunk.fd] = chunk._replace(data=data[-rest:])
+            data = data[:-rest]
+        if data:
+            records.append(chunk._replace(data=data))
+        return records
+
+
+def incomplete_utf8(data: bytes) -> int:
+    """How many bytes at the end (0 to 3) begin a UTF-8 character that is not complete. 0 when they cannot become one."""
+    for back in range(1, min(3, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0xC0 == 0x80:
+            continue
+        needed = 2 if byte >> 5 == 0b110 else 3 if byte >> 4 == 0b1110 else 4 if byte >> 3 == 0b11110 else 1
+        if needed <= back:
+            return 0
+        decoder = codecs.getincrementaldecoder("utf-8")("strict")
+        try:
+            decoder.decode(data[-back:])
+        except UnicodeDecodeError:
+            return 0
+        return back
+    return 0

@@ -1,0 +1,70 @@
+"""The spool's directory: numbered segments, and `ack.json` with what the console has stored.
+
+A segment is final once a newer one exists. Writer and reader share nothing but these files, so a reader after the
+writer's death (`leftovers`) sees the same as one beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Dict, List
+
+from tuneplane.runner.files import remove, write_json
+
+ACK_FILE = "ack.json"
+RANK_DIR = "rank-"
+_SEGMENT = re.compile(r"([0-9]{8})\.seg\Z")
+_KEY = re.compile(r"[0-9]+/[a-z]+\Z")
+
+
+def rank_directory(spool_dir: str, machine_rank: int) -> str:
+    """Each machine of a job spools below its own directory: they share one file system."""
+    return os.path.join(spool_dir, f"{RANK_DIR}{machine_rank}")
+
+
+def segment_path(directory: str, number: int) -> str:
+    return os.path.join(directory, f"{number:08d}.seg")
+
+
+def list_segments(directory: str) -> List[int]:
+    """Numbers of the segments on disk, ascending; empty when there is no directory."""
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return []
+    return sorted(int(match.group(1)) for match in map(_SEGMENT.match, names) if match)
+
+
+def used_bytes(directory: str) -> int:
+    total = 0
+    for number in list_segments(directory):
+        try:
+            total += os.stat(segment_path(directory, number)).st_size
+        except FileNotFoundError:
+            continue  # acknowledged and removed meanwhile
+    return total
+
+
+def remove_segment(directory: str, number: int) -> None:
+    remove(segment_path(directory, number))
+
+
+def read_ack(directory: str) -> Dict[str, int]:
+    """`<rank>/<stream>` -> highest seq that the console has; empty when nothing was acknowledged or the file is damaged.
+
+    A damaged file costs duplicates on the wire, which the console knows by their seq, and nothing else.
+    """
+    try:
+        with open(os.path.join(directory, ACK_FILE), "rb") as file:
+            value = json.loads(file.read(1 << 20))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    return {key: seq for key, seq in value.items() if _KEY.match(key) and isinstance(seq, int) and seq >= 0}
+
+
+def write_ack(directory: str, ack: Dict[str, int]) -> None:
+    write_json(os.path.join(directory, ACK_FILE), ack)
