@@ -9,10 +9,10 @@ unexport PYTHONDONTWRITEBYTECODE
 # A Python path of the caller's would let other code stand in for ours.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
-.PHONY: help env quickstart test test-fast test-services test-browser test-training lint format bench lock schemas catalog i18n clean
+.PHONY: help env quickstart test test-fast test-services test-browser test-training lint format bench lock schemas catalog i18n i18n-update clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 env: ## the development environment .venv (CPython 3.14)
 	@scripts/make-env dev
@@ -59,7 +59,10 @@ catalog: env ## compile the recipe manifests into the index
 	@.venv/bin/python -m tuneplane.recipes.compile
 
 i18n: env ## compile the translations
-	@.venv/bin/python scripts/compile-translations
+	@.venv/bin/python scripts/translations.py compile
+
+i18n-update: env ## bring the .po files in line with the sources (ARGS=tuneplane_server for one)
+	@.venv/bin/python scripts/translations.py update $(ARGS)
 
 clean: ## remove environments, caches and builds of this clone (not the shared tool cache)
 	@rm -rf .venv .venv-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.* build dist
