@@ -23,7 +23,7 @@ for room in ("runner", "report", "adapters"):
 sys.path.insert(0, str(source))
 for name in names:
     importlib.import_module(name)
-foreign = [n for n in sys.modules if n.partition(".")[0] in ("pydantic", "yaml", "typer", "rich", "httpx2")]
+foreign = [n for n in sys.modules if n.partition(".")[0] in ("pydantic", "yaml", "click", "rich", "httpx2")]
 assert not foreign, foreign
 print(len(names), "modules imported")
 """
