@@ -9,15 +9,16 @@ _SCRIPT = """\
 #!/bin/sh
 # Starts the TunePlane runner of one job. Made by the console; the digests below are of the files beside it.
 set -u
-say() { printf 'tuneplane: %s\\n' "$*" >&2; }
+# The server looks for this prefix when a run ends before the runner could leave a word.
+say() { printf 'TUNEPLANE-BOOTSTRAP: %s\\n' "$*" >&2; }
 stop() { say "$@"; exit @EXIT@; }
 
 capsule=${@CAPSULE_DIR@:-}
 if [ -z "$capsule" ]; then
   case $0 in */*) capsule=${0%/*} ;; *) capsule=. ;; esac
 fi
-[ -r "$capsule/@CAPSULE@" ] || stop "capsule-invalid: $capsule/@CAPSULE@ cannot be read; is the storage root mounted here?"
-[ -r "$capsule/@RUNNER@" ] || stop "runner-corrupt: $capsule/@RUNNER@ cannot be read; is the storage root mounted here?"
+[ -r "$capsule/@CAPSULE@" ] || stop "storage-failed: $capsule/@CAPSULE@ cannot be read; is the storage root mounted here?"
+[ -r "$capsule/@RUNNER@" ] || stop "storage-failed: $capsule/@RUNNER@ cannot be read; is the storage root mounted here?"
 
 # A shim on PATH may be there and fail, a stripped Python may lack zlib: only running it tells.
 usable() {
@@ -38,8 +39,8 @@ digest() {
     "$python" -I -S -c 'import hashlib, sys; print(hashlib.sha256(open(sys.argv[1], "rb").read()).hexdigest())' "$1"
   fi
 }
-[ "$(digest "$capsule/@CAPSULE@")" = @CAPSULE_SHA256@ ] || stop "capsule-invalid: $capsule/@CAPSULE@ is not the file the console wrote"
-[ "$(digest "$capsule/@RUNNER@")" = @RUNNER_SHA256@ ] || stop "runner-corrupt: $capsule/@RUNNER@ is not the file the console wrote"
+[ "$(digest "$capsule/@CAPSULE@")" = @CAPSULE_SHA256@ ] || stop "package-corrupt: $capsule/@CAPSULE@ is not the file the console wrote"
+[ "$(digest "$capsule/@RUNNER@")" = @RUNNER_SHA256@ ] || stop "package-corrupt: $capsule/@RUNNER@ is not the file the console wrote"
 
 # Isolated (-I), without site (-S): a PYTHONPATH or a sitecustomize meant for the trainer must not reach the runner.
 exec "$python" -I -S -B -X utf8 "$capsule/@RUNNER@" "$capsule"

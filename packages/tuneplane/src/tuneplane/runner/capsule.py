@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from tuneplane.contract.names import is_run_id, is_segment, is_sha256
 from tuneplane.contract.words import CAPSULE_API_VERSION, CAPSULE_FILE, ENV_ATTEMPT, ENV_RUN_ID
-from tuneplane.runner.failures import CAPSULE_INVALID, RUNNER_CORRUPT, StartError
+from tuneplane.runner.failures import PACKAGE_CORRUPT, StartError, storage_error
 
 _MAX_BYTES = 64 * 1024 * 1024
 
@@ -59,17 +59,17 @@ def read_capsule(directory: str, environ: Mapping[str, str]) -> Capsule:
         with open(path, "rb") as file:
             data = json.loads(file.read(_MAX_BYTES))
     except OSError as error:
-        raise StartError(CAPSULE_INVALID, f"{path} cannot be read: {error.strerror or error}") from error
+        raise storage_error("the capsule cannot be read", error) from error
     except ValueError as error:
-        raise StartError(CAPSULE_INVALID, f"{path} is not JSON: {error}") from error
+        raise StartError(PACKAGE_CORRUPT, f"{path} is not JSON: {error}") from error
     if not isinstance(data, dict) or data.get("apiVersion") != CAPSULE_API_VERSION:
         found = data.get("apiVersion") if isinstance(data, dict) else type(data).__name__
-        raise StartError(CAPSULE_INVALID, f"{path} is {found!r}; this runner reads {CAPSULE_API_VERSION}")
+        raise StartError(PACKAGE_CORRUPT, f"{path} is {found!r}; this runner reads {CAPSULE_API_VERSION}")
     try:
         capsule = Capsule(data)
         _check(capsule, environ)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StartError(CAPSULE_INVALID, f"{path} is incomplete: {type(error).__name__}: {error}") from error
+        raise StartError(PACKAGE_CORRUPT, f"{path} is incomplete: {type(error).__name__}: {error}") from error
     return capsule
 
 
@@ -79,7 +79,7 @@ def verify_runner(capsule: Capsule, archive: Optional[str]) -> None:
         return
     digest = file_digest(archive)
     if digest != capsule.runner_digest:
-        raise StartError(RUNNER_CORRUPT, f"{archive} has digest {digest}, the capsule names {capsule.runner_digest}")
+        raise StartError(PACKAGE_CORRUPT, f"{archive} has digest {digest}, the capsule names {capsule.runner_digest}")
 
 
 def file_digest(path: str) -> str:
@@ -104,6 +104,6 @@ def _check(capsule: Capsule, environ: Mapping[str, str]) -> None:
     given = (environ.get(ENV_RUN_ID, capsule.job_id), environ.get(ENV_ATTEMPT, str(capsule.attempt)))
     if given != (capsule.job_id, str(capsule.attempt)):
         raise StartError(
-            CAPSULE_INVALID,
+            PACKAGE_CORRUPT,
             f"the capsule is of run {capsule.job_id} attempt {capsule.attempt}, this container is of run {given[0]} attempt {given[1]}",
         )

@@ -10,7 +10,7 @@ from tuneplane.adapters import Machine
 from tuneplane.contract import words
 from tuneplane.contract.names import is_env_name
 from tuneplane.runner.capsule import Capsule
-from tuneplane.runner.failures import ENVIRONMENT_INVALID, StartError
+from tuneplane.runner.failures import RUNNER_FAILED, StartError
 from tuneplane.runner.machine import pool_of
 
 LIB_DIR = "tuneplane_lib"
@@ -89,4 +89,4 @@ def _check(environment: Mapping[str, str]) -> None:
         except (TypeError, UnicodeEncodeError):
             bad = True
         if bad:
-            raise StartError(ENVIRONMENT_INVALID, f"the value of {name[:80]!r} cannot be an environment variable")
+            raise StartError(RUNNER_FAILED, f"the value of {name[:80]!r} cannot be an environment variable")

@@ -1,17 +1,17 @@
-"""Why a trainer could not be started: a code of the reason table and one English sentence."""
+"""Why a trainer could not be started: a code of the server's reason table and one English sentence."""
 
 from __future__ import annotations
 
-CAPSULE_INVALID = "capsule-invalid"  # capsule.json missing, unreadable, of another version or of another job
-RUNNER_CORRUPT = "runner-corrupt"  # runner.pex is not the one the capsule names
-PACKAGE_MISSING = "package-missing"
-PACKAGE_CORRUPT = "package-corrupt"  # digest differs, or no gzipped tar
-PACKAGE_UNSAFE = "package-unsafe"  # absolute path, `..`, link out, device, too large
-EXPERIMENT_MISSING = "experiment-missing"
-ENTRYPOINT_MISSING = "entrypoint-missing"
-ENVIRONMENT_INVALID = "environment-invalid"
+import errno
+
+PACKAGE_CORRUPT = "package-corrupt"  # package, capsule or runner is not what was admitted, or leads out of the lab
+ENTRYPOINT_MISSING = "entrypoint-missing"  # the experiment, its script, or the program that runs it
+STORAGE_FAILED = "storage-failed"
 DISK_FULL = "disk-full"
-START_FAILED = "start-failed"
+RUNNER_FAILED = "runner-failed"
+
+# Before there is an outcome to write, this prefix on stderr tells the server which line is the reason.
+PREFIX = "TUNEPLANE-BOOTSTRAP: "
 
 
 class StartError(Exception):
@@ -21,3 +21,9 @@ class StartError(Exception):
         super().__init__(detail)
         self.code = code
         self.detail = detail
+
+
+def storage_error(doing: str, error: OSError) -> StartError:
+    """The disk's own word on what went wrong while `doing`."""
+    code = DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else STORAGE_FAILED
+    return StartError(code, f"{doing}: {error}")

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping
 from tuneplane.adapters import Machine
 from tuneplane.contract.words import ENV_MACHINE_COUNT, ENV_MACHINE_RANK, ENV_MAIN_IP, ENV_MAIN_PORT
 from tuneplane.runner.capsule import Capsule
-from tuneplane.runner.failures import ENVIRONMENT_INVALID, StartError
+from tuneplane.runner.failures import RUNNER_FAILED, StartError
 
 
 def machine_rank(environ: Mapping[str, str]) -> int:
@@ -29,7 +29,7 @@ def describe_machine(capsule: Capsule, environ: Mapping[str, str], work_dir: str
             work_dir=work_dir,
         )
     except ValueError as error:
-        raise StartError(ENVIRONMENT_INVALID, str(error)) from error
+        raise StartError(RUNNER_FAILED, str(error)) from error
 
 
 def pool_of(pools: List[Dict[str, Any]], rank: int) -> Dict[str, Any]:
@@ -47,5 +47,5 @@ def _number(environ: Mapping[str, str], name: str, default: int) -> int:
     if not text:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise StartError(ENVIRONMENT_INVALID, f"{name} is {text[:40]!r}, not a number")
+        raise StartError(RUNNER_FAILED, f"{name} is {text[:40]!r}, not a number")
     return int(text)

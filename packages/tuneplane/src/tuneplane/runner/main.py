@@ -16,7 +16,7 @@ from tuneplane.runner import limits
 from tuneplane.runner.artifacts import Hasher, artifacts_path, build_index
 from tuneplane.runner.capsule import Capsule, read_capsule, verify_runner
 from tuneplane.runner.environment import REPORT_DIR, build_environment
-from tuneplane.runner.failures import START_FAILED, StartError
+from tuneplane.runner.failures import PREFIX, RUNNER_FAILED, StartError, storage_error
 from tuneplane.runner.files import write_json
 from tuneplane.runner.machine import describe_machine, machine_rank
 from tuneplane.runner.metric_names import MetricNames
@@ -48,10 +48,11 @@ def main(argv: Optional[List[str]] = None) -> int:
         os.makedirs(capsule.out_dir, mode=0o755, exist_ok=True)
         reporting = Reporting(capsule, rank, environ, stop.cancel)
     except StartError as error:
-        to_stderr(f"tuneplane: {error.code}: {error.detail}\n")
+        to_stderr(f"{PREFIX}{error.code}: {error.detail}\n")
         return RUNNER_EXIT_PLATFORM
     except OSError as error:
-        to_stderr(f"tuneplane: the storage root cannot be written: {error}\n")
+        failure = storage_error("the storage root cannot be written", error)
+        to_stderr(f"{PREFIX}{failure.code}: {failure.detail}\n")
         return RUNNER_EXIT_PLATFORM
     return Runner(capsule, rank, environ, reporting, stop).run()
 
@@ -86,7 +87,7 @@ class Runner:
             failure = error
             self._recorder.say(f"the run cannot start: {error.code}: {error.detail}")
         except Exception as error:  # noqa: BLE001 - whatever it is, the outcome must be written
-            failure = StartError(START_FAILED, f"the runner failed: {type(error).__name__}: {error}")
+            failure = StartError(RUNNER_FAILED, f"the runner failed: {type(error).__name__}: {error}")
             self._recorder.say(failure.detail)
         try:
             return self._conclude(ending, failure)

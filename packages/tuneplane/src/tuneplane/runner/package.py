@@ -5,6 +5,7 @@ Written by hand instead of `tarfile`'s `data` filter, which Python 3.9 to 3.11 i
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import tarfile
@@ -12,7 +13,7 @@ import zlib
 from typing import BinaryIO, Iterator, List, Tuple
 
 from tuneplane.runner import limits
-from tuneplane.runner.failures import DISK_FULL, PACKAGE_CORRUPT, PACKAGE_MISSING, PACKAGE_UNSAFE, StartError
+from tuneplane.runner.failures import PACKAGE_CORRUPT, STORAGE_FAILED, StartError, storage_error
 
 
 def unpack_package(
@@ -33,16 +34,17 @@ def unpack_package(
             os.makedirs(destination, mode=0o755)
             return _unpack(file, destination, max_files, max_bytes)
     except FileNotFoundError as error:
-        raise StartError(PACKAGE_MISSING, f"the package {path} is not there") from error
+        raise StartError(STORAGE_FAILED, f"the package {path} is not there") from error
     except OSError as error:
-        raise StartError(
-            DISK_FULL if error.errno in _FULL else PACKAGE_CORRUPT, f"the package cannot be unpacked: {error}"
-        ) from error
+        if error.errno is None or error.errno in _ODD_ARCHIVE:
+            raise StartError(PACKAGE_CORRUPT, f"the package cannot be unpacked: {error}") from error
+        raise storage_error("the package cannot be unpacked", error) from error
     except (tarfile.TarError, EOFError, zlib.error, UnicodeError) as error:
         raise StartError(PACKAGE_CORRUPT, f"the package is no gzipped tar archive: {error}") from error
 
 
-_FULL = (28, 122)  # ENOSPC, EDQUOT
+# gzip's own complaint has no number; the others come of an archive that names one path twice or a file as a directory.
+_ODD_ARCHIVE = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 
 def _verify(file: BinaryIO, digest: str, path: str) -> None:
@@ -63,7 +65,7 @@ def _unpack(file: BinaryIO, destination: str, max_files: int, max_bytes: int) ->
             count += 1
             total += max(0, member.size)
             if count > max_files or total > max_bytes:
-                raise StartError(PACKAGE_UNSAFE, f"the package holds more than {max_files} files or {max_bytes} bytes")
+                raise StartError(PACKAGE_CORRUPT, f"the package holds more than {max_files} files or {max_bytes} bytes")
             target = os.path.join(destination, _safe_name(member.name))
             if member.isdir():
                 os.makedirs(target, mode=0o755, exist_ok=True)
@@ -77,7 +79,7 @@ def _unpack(file: BinaryIO, destination: str, max_files: int, max_bytes: int) ->
         os.symlink(source, target)
         # Through other links even a harmless-looking target may lead out.
         if not _is_inside(os.path.realpath(target), os.path.realpath(destination)):
-            raise StartError(PACKAGE_UNSAFE, f"{source[:200]!r} in the package links out of the lab")
+            raise StartError(PACKAGE_CORRUPT, f"{source[:200]!r} in the package links out of the lab")
     return count
 
 
@@ -85,7 +87,7 @@ def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     for member in archive:
         if not (member.isreg() or member.isdir() or member.issym()):
             raise StartError(
-                PACKAGE_UNSAFE, f"{member.name[:200]!r} in the package is no file, directory or symbolic link"
+                PACKAGE_CORRUPT, f"{member.name[:200]!r} in the package is no file, directory or symbolic link"
             )
         yield member
 
@@ -96,7 +98,7 @@ def _safe_name(name: str) -> str:
         parts.pop()
     parts = [part for part in parts if part != "."]
     if name.startswith("/") or ".." in parts or "" in parts or "\0" in name:
-        raise StartError(PACKAGE_UNSAFE, f"{name[:200]!r} in the package leads out of the lab")
+        raise StartError(PACKAGE_CORRUPT, f"{name[:200]!r} in the package leads out of the lab")
     return os.path.join(*parts) if parts else "."
 
 
@@ -112,7 +114,7 @@ def _safe_link(member: tarfile.TarInfo) -> str:
         if depth < 0:
             break
     if depth < 0 or member.linkname.startswith("/") or "\0" in member.linkname or not member.linkname:
-        raise StartError(PACKAGE_UNSAFE, f"{member.name[:200]!r} in the package links out of the lab")
+        raise StartError(PACKAGE_CORRUPT, f"{member.name[:200]!r} in the package links out of the lab")
     return member.linkname
 
 

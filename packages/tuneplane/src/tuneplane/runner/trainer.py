@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from tuneplane.runner import limits
-from tuneplane.runner.failures import ENTRYPOINT_MISSING, START_FAILED, StartError
+from tuneplane.runner.failures import ENTRYPOINT_MISSING, RUNNER_FAILED, StartError
 from tuneplane.runner.output import OutputQueue
 from tuneplane.runner.process_tree import descendants, kill_tree, reap_others, signal_group, signal_processes
 
@@ -144,7 +144,7 @@ def _start(argv: Sequence[str], cwd: str, environment: Mapping[str, str]) -> sub
             ENTRYPOINT_MISSING, f"{missing} is not there; looked on PATH={environment.get('PATH', '')}"
         ) from error
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        raise StartError(START_FAILED, f"{argv[0]} cannot be started: {error}") from error
+        raise StartError(RUNNER_FAILED, f"{argv[0]} cannot be started: {error}") from error
 
 
 def _widen(fd: int) -> None:

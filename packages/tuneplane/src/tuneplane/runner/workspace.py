@@ -11,7 +11,7 @@ from tuneplane.adapters import Command
 from tuneplane.contract.names import parse_owned_ref
 from tuneplane.runner.capsule import Capsule
 from tuneplane.runner.environment import LIB_DIR, REPORT_DIR, VOLUMES_DIR
-from tuneplane.runner.failures import DISK_FULL, ENTRYPOINT_MISSING, EXPERIMENT_MISSING, START_FAILED, StartError
+from tuneplane.runner.failures import ENTRYPOINT_MISSING, RUNNER_FAILED, StartError, storage_error
 from tuneplane.runner.library import write_library
 from tuneplane.runner.package import unpack_package
 
@@ -21,7 +21,7 @@ def make_work_dir() -> str:
     try:
         return os.path.realpath(tempfile.mkdtemp(prefix="tuneplane-"))
     except OSError as error:
-        raise StartError(DISK_FULL, f"no work dir can be made: {error}") from error
+        raise storage_error("no work dir can be made", error) from error
 
 
 def fill_work_dir(capsule: Capsule, work_dir: str, warn: Callable[[str, str], None]) -> None:
@@ -34,7 +34,7 @@ def fill_work_dir(capsule: Capsule, work_dir: str, warn: Callable[[str, str], No
             write_library(os.path.join(work_dir, LIB_DIR))
         _link_volumes(capsule, os.path.join(work_dir, VOLUMES_DIR), warn)
     except OSError as error:
-        raise StartError(DISK_FULL, f"the work dir cannot be filled: {error}") from error
+        raise storage_error("the work dir cannot be filled", error) from error
 
 
 def write_command_files(capsule: Capsule, command: Command, work_dir: str) -> str:
@@ -43,16 +43,16 @@ def write_command_files(capsule: Capsule, command: Command, work_dir: str) -> st
     for name, text in files.items():
         path = os.path.normpath(os.path.join(work_dir, name))
         if not path.startswith(work_dir + os.sep):
-            raise StartError(START_FAILED, f"the adapter's file {name!r} leads out of the work dir")
+            raise StartError(RUNNER_FAILED, f"the adapter's file {name!r} leads out of the work dir")
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8", errors="replace") as file:
                 file.write(text)
         except OSError as error:
-            raise StartError(DISK_FULL, f"{name} cannot be written: {error}") from error
+            raise storage_error(f"{name} cannot be written", error) from error
     cwd = os.path.join(work_dir, *command.cwd_relative.split("/"))
     if not os.path.isdir(cwd):
-        raise StartError(EXPERIMENT_MISSING, f"the package holds no {command.cwd_relative}")
+        raise StartError(ENTRYPOINT_MISSING, f"the package holds no {command.cwd_relative}")
     _check_entrypoint(capsule, cwd)
     return cwd
 

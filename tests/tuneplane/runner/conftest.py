@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, Optional
+
+import pytest
+
+from tests.tuneplane.runner.ingest_server import IngestServer
+from tests.tuneplane.runner.job_folder import JOB, JobFolder
+
+MakeJob = Callable[..., JobFolder]
+
+
+@pytest.fixture
+def console() -> Iterator[IngestServer]:
+    server = IngestServer().start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def make_job(tmp_path: Path, console: IngestServer) -> MakeJob:
+    """`make_job("echo hi")`: a job whose train.sh is this; `files`, `change`, `machines` as JobFolder has them."""
+
+    def make(
+        script: str,
+        files: Optional[Dict[str, str]] = None,
+        change: Optional[Callable[[Dict[str, Any]], None]] = None,
+        machines: int = 1,
+    ) -> JobFolder:
+        return JobFolder(tmp_path / "root", {"train.sh": script, **(files or {})}, console.url(JOB), change, machines)
+
+    return make
