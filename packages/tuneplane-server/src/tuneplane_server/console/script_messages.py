@@ -37,6 +37,7 @@ MESSAGES = (
     N_("Colours: dark"),
     # curves
     N_("{metric}: {count} points, latest {latest}, from {min} to {max}"),
+    N_("{min} to {max}, {count} points"),
     N_("step"),
     N_("epoch"),
     N_("time"),

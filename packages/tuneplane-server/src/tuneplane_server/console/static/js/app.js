@@ -1,0 +1,67 @@
+/** Starts every page: the small parts, the keys, and the view of each element with data-view. */
+
+import { startDialogs } from "./dialogs.js";
+import { startKeys } from "./keys.js";
+import { report, ApiError } from "./api.js";
+import { startParts } from "./parts.js";
+import { startTheme } from "./theme.js";
+
+const VIEWS = {
+  jobs: () => import("./jobs.js"),
+  job: () => import("./job.js"),
+  curves: () => import("./curves/view.js"),
+  logs: () => import("./logs/view.js"),
+  samples: () => import("./samples.js"),
+};
+const TICK_MS = 3000;
+const mounted = new Map();
+
+keepWhatTheReaderDid();
+startDialogs();
+startParts();
+startTheme();
+startKeys();
+mountViews();
+document.body.addEventListener("htmx:afterSwap", mountViews);
+document.body.addEventListener("htmx:configRequest", (event) => {
+  event.detail.headers["X-CSRF-Token"] = document.querySelector("meta[name=csrf-token]").content;
+});
+document.body.addEventListener("htmx:responseError", (event) => {
+  report(new ApiError(event.detail.xhr.status, event.detail.xhr.statusText));
+});
+// Pages that refresh themselves do so while someone looks, and at once when someone looks again.
+setInterval(tick, TICK_MS);
+document.addEventListener("visibilitychange", tick);
+
+function tick() {
+  if (document.visibilityState === "visible") document.body.dispatchEvent(new CustomEvent("tp:tick"));
+}
+
+/** Each view module exports mount(element), which returns a function that ends it (or nothing). */
+async function mountViews() {
+  for (const [element, unmount] of mounted) {
+    if (!element.isConnected) {
+      mounted.delete(element);
+      unmount?.();
+    }
+  }
+  for (const element of document.querySelectorAll("[data-view]")) {
+    if (mounted.has(element)) continue;
+    mounted.set(element, null);
+    const { mount } = await VIEWS[element.dataset.view]();
+    if (element.isConnected) mounted.set(element, mount(element) ?? null);
+    else mounted.delete(element);
+  }
+}
+
+/** A page that is drawn again by the server keeps the chosen row, opened folders, local times and drawn curves. */
+function keepWhatTheReaderDid() {
+  const kept = { "aria-selected": "[data-row]", open: "details", title: "time", "data-titled": "time" };
+  window.Idiomorph.defaults.callbacks.beforeAttributeUpdated = (attribute, element) =>
+    attribute in kept && element.matches(kept[attribute]) ? false : undefined;
+  window.Idiomorph.defaults.callbacks.beforeNodeMorphed = (before, after) => {
+    if (!before.matches?.("[data-spark]") || before.dataset.spark !== after.dataset?.spark) return undefined;
+    before.dataset.step = after.dataset.step;
+    return false;
+  };
+}

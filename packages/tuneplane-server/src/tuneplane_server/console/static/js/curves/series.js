@@ -1,0 +1,115 @@
+/**
+ * The points of one metric of one job: attempts spliced, numbers that are none set apart, smoothing.
+ *
+ * A resumed attempt begins again at its checkpoint's step. The curve follows the newest attempt from there on; what the
+ * older one reported beyond that step stays visible as "replaced".
+ */
+
+import { toNumber } from "../format.js";
+
+/** Columns of one attempt, all of one length; `epoch` may be missing. Values keep NaN and infinities. */
+export class Attempt {
+  constructor(raw) {
+    this.attempt = raw.attempt;
+    this.step = [...raw.step];
+    this.time = [...raw.time];
+    this.value = raw.value.map(toNumber);
+    this.epoch = raw.epoch ? [...raw.epoch] : null;
+  }
+
+  /** Add points that came later. A step reported twice keeps the later value. */
+  append(raw) {
+    for (let i = 0; i < raw.step.length; i++) {
+      const last = this.step.at(-1);
+      if (last !== undefined && raw.step[i] < last) continue; // an echo of what is here already
+      const at = raw.step[i] === last ? this.step.length - 1 : this.step.length;
+      this.step[at] = raw.step[i];
+      this.time[at] = raw.time[i];
+      this.value[at] = toNumber(raw.value[i]);
+      if (this.epoch && raw.epoch) this.epoch[at] = raw.epoch[i];
+    }
+  }
+}
+
+/** A metric: its attempts in order. */
+export class Series {
+  constructor(name) {
+    this.name = name;
+    this.attempts = [];
+  }
+
+  replace(list) {
+    this.attempts = list.map((raw) => new Attempt(raw)).sort((a, b) => a.attempt - b.attempt);
+  }
+
+  append(list) {
+    for (const raw of list) {
+      const known = this.attempts.find((one) => one.attempt === raw.attempt);
+      if (known) known.append(raw);
+      else this.attempts.push(new Attempt(raw));
+    }
+    this.attempts.sort((a, b) => a.attempt - b.attempt);
+  }
+
+  get size() {
+    return this.attempts.reduce((sum, one) => sum + one.step.length, 0);
+  }
+
+  get hasEpoch() {
+    return this.attempts.some((one) => one.epoch !== null);
+  }
+
+  /**
+   * Columns for drawing over `axis` (step, time, epoch): {x, kept, replaced, odd, marks, at}.
+   * `kept` and `replaced` hold undefined where the other has the point (lines pass), null where the value is no finite
+   * number (lines break).
+   * `odd`: indices of points that are NaN or infinite. `marks`: [{x, attempt}] where a later attempt takes over.
+   * `at`: index -> {attempt, step, time, value}.
+   */
+  columns(axis) {
+    const points = [];
+    const marks = [];
+    this.attempts.forEach((one, index) => {
+      const next = this.attempts[index + 1];
+      const cut = next && next.step.length ? next.step[0] : Infinity;
+      const xs = axis === "epoch" ? (one.epoch ?? one.step) : one[axis];
+      if (index > 0 && xs.length) marks.push({ x: xs[0], attempt: one.attempt });
+      for (let i = 0; i < xs.length; i++) {
+        points.push({
+          x: xs[i], attempt: one.attempt, step: one.step[i], time: one.time[i], value: one.value[i],
+          replacedBy: one.step[i] >= cut ? next.attempt : null,
+        });
+      }
+    });
+    points.sort((a, b) => a.x - b.x || a.attempt - b.attempt);
+    const finite = (point) => (Number.isFinite(point.value) ? point.value : null);
+    return {
+      x: points.map((point) => point.x),
+      kept: points.map((point) => (point.replacedBy === null ? finite(point) : undefined)),
+      replaced: points.map((point) => (point.replacedBy === null ? undefined : finite(point))),
+      odd: points.flatMap((point, index) => (Number.isFinite(point.value) ? [] : [index])),
+      marks,
+      at: points,
+    };
+  }
+
+  /** The newest finite-or-not value of the newest attempt. */
+  get latest() {
+    return this.attempts.at(-1)?.value.at(-1);
+  }
+}
+
+/**
+ * Exponential moving average, corrected for its start (Kingma & Ba 2015, §3), so that the first points are not pulled
+ * to zero. `weight` 0 … 0.99. What is no number stays what it is and does not count.
+ */
+export function smooth(values, weight) {
+  let average = 0;
+  let count = 0;
+  return values.map((value) => {
+    if (typeof value !== "number") return value;
+    average = average * weight + (1 - weight) * value;
+    count += 1;
+    return average / (1 - weight ** count);
+  });
+}

@@ -1,0 +1,41 @@
+/** Confirmation before anything that cannot be taken back: forms with data-confirm ask first. */
+
+export function startDialogs() {
+  document.addEventListener("submit", async (event) => {
+    const form = event.target;
+    if (!form.dataset.confirm || form.dataset.confirmed) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    if (await confirm(form.dataset.confirm, form.dataset.confirmText ?? "", form.dataset.confirmYes ?? "OK")) {
+      form.dataset.confirmed = "yes";
+      form.requestSubmit(event.submitter ?? undefined);
+    }
+  }, { capture: true });
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-action=help]")) showHelp();
+    if (event.target instanceof HTMLDialogElement && event.target.open) closeWhenOutside(event);
+  });
+}
+
+export function showHelp() {
+  document.getElementById("help").showModal();
+}
+
+function confirm(title, text, yes) {
+  const dialog = document.getElementById("confirm");
+  document.getElementById("confirm-title").textContent = title;
+  document.getElementById("confirm-text").textContent = text;
+  document.getElementById("confirm-yes").textContent = yes;
+  dialog.returnValue = "no";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
+  });
+}
+
+/** The backdrop belongs to the dialog element: a click outside its box closes it. */
+function closeWhenOutside(event) {
+  const box = event.target.getBoundingClientRect();
+  const inside = event.clientX >= box.left && event.clientX <= box.right && event.clientY >= box.top && event.clientY <= box.bottom;
+  if (!inside) event.target.close("no");
+}

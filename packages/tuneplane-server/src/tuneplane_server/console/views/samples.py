@@ -1,0 +1,65 @@
+"""Samples as cards. Their data comes from training scripts, so every field may be missing or of another kind."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tuneplane_server.console.i18n import N_
+
+KINDS = {
+    "completion": N_("completions"),
+    "preference": N_("preference pairs"),
+    "conversation": N_("conversations"),
+}
+_ROLES = {"system", "user", "assistant", "tool"}
+_NUMBER_WORDS = {"NaN", "Infinity", "-Infinity"}
+
+
+def present(sample: dict[str, Any]) -> dict[str, Any]:
+    """A sample (API shape) with the fields of its card: prompt, completion or chosen and rejected, rewards, messages."""
+    data = sample["data"] if isinstance(sample["data"], dict) else {}
+    rewards = data.get("rewards")
+    return {name: sample[name] for name in ("attempt", "rank", "step", "time", "kind")} | {
+        "prompt": text_of(data.get("prompt")),
+        "completion": text_of(data.get("completion")),
+        "chosen": text_of(data.get("chosen")),
+        "rejected": text_of(data.get("rejected")),
+        "reward": _number(data.get("reward")),
+        "rewards": {str(name): _number(value) for name, value in rewards.items()} if isinstance(rewards, dict) else {},
+        "chosen_reward": _number(data.get("chosen_reward")),
+        "rejected_reward": _number(data.get("rejected_reward")),
+        "messages": messages_of(data.get("messages")),
+    }
+
+
+def text_of(value: Any) -> str:
+    """A text; a chat as its lines with the roles in front; anything else as JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    chat = messages_of(value)
+    if chat and len(chat) == len(value):
+        return chat[0]["content"] if len(chat) == 1 else "\n\n".join(f"{m['role']}: {m['content']}" for m in chat)
+    return json.dumps(value, ensure_ascii=False, indent=1)
+
+
+def messages_of(value: Any) -> list[dict[str, str]]:
+    """The turns of a chat: {role, content, known_role}; what is no turn is left out."""
+    if not isinstance(value, list):
+        return []
+    turns = [turn for turn in value if isinstance(turn, dict) and "content" in turn]
+    return [
+        {
+            "role": (role := str(turn.get("role", ""))),
+            "known_role": role if role in _ROLES else "other",
+            "content": text_of(turn["content"]),
+        }
+        for turn in turns
+    ]
+
+
+def _number(value: Any) -> Any:
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if known or value in _NUMBER_WORDS else None
