@@ -153,7 +153,7 @@ PROBLEMS: dict[str, Problem] = {
     "image-pull-timeout": Problem(
         "infra",
         N_("Pulling the image {image} took longer than {seconds} s."),
-        N_("Pull it on the node by hand, or raise TUNEPLANE_IMAGE_PULL_TIMEOUT. Layers already there are kept."),
+        N_("Pull it on the node by hand. Layers that are there already are kept, so the next try goes on from them."),
         retry=True,
     ),
     "image-pull-failed": Problem(
@@ -231,7 +231,7 @@ PROBLEMS: dict[str, Problem] = {
         N_(
             "Process mode isolates nothing: jobs run as the console's own user, see its files, and CPU and memory limits are not enforced."
         ),
-        N_("Use it for development only; set TUNEPLANE_NODE_RUNTIME=docker or podman to run other people's code."),
+        N_("Use it for development only; set TUNEPLANE_RUNTIME=docker or podman to run other people's code."),
         level="warning",
     ),
     "process-unsupported": Problem(
@@ -261,5 +261,50 @@ PROBLEMS: dict[str, Problem] = {
         N_("The process that watches over the job did not start."),
         N_("Its own words are shown with this message."),
         retry=True,
+    ),
+    # building the Python environments of process mode
+    "requirement-not-exact": Problem(
+        "platform",
+        N_("{requirement} does not name one exact version."),
+        N_("A runtime is rebuilt the same everywhere: write name==version."),
+    ),
+    "python-missing": Problem(
+        "infra",
+        N_("There is no working CPython {version} with venv and pip on this machine."),
+        N_(
+            "Install it (Debian: apt install python{version} python{version}-venv; or pyenv install {version}; or uv python install {version})."
+        ),
+    ),
+    "environment-differs": Problem(
+        "infra",
+        N_("The runtime {runtime_id} exists with other packages or another Python."),
+        N_("When no job uses it, build it anew with: tuneplane-server runtime build {runtime_id} --rebuild"),
+    ),
+    "environment-busy": Problem(
+        "infra",
+        N_("Another process has been building the runtime {runtime_id} for {seconds} s."),
+        N_("Wait for it or end it; then run this again."),
+        retry=True,
+    ),
+    "environment-disk-full": Problem(
+        "infra",
+        N_("There is no space left on the disk for the runtime {runtime_id}."),
+        N_("Free some space and run this again: what is there already is kept."),
+    ),
+    "environment-package-missing": Problem(
+        "infra",
+        N_("pip finds no package for one of the requirements of the runtime {runtime_id}."),
+        N_("Check pip's own configuration (pip config list): it decides where packages come from."),
+    ),
+    "environment-network": Problem(
+        "infra",
+        N_("pip could not reach its package index for the runtime {runtime_id}."),
+        N_("Check the network, proxy and pip's own configuration (pip config list), and run this again."),
+        retry=True,
+    ),
+    "environment-failed": Problem(
+        "infra",
+        N_("The runtime {runtime_id} could not be built."),
+        N_("The last lines of the tool are shown with this message. Run this again after mending the cause."),
     ),
 }

@@ -35,7 +35,7 @@ class RuntimeOptions:
     def __post_init__(self) -> None:
         if self.choice not in get_args(RuntimeChoice):
             form = "|".join(get_args(RuntimeChoice))
-            raise NodeError("setting-invalid", setting="TUNEPLANE_NODE_RUNTIME", value=self.choice, form=form)
+            raise NodeError("setting-invalid", setting="TUNEPLANE_RUNTIME", value=self.choice, form=form)
         parts = self.container_user.split(":")
         if self.container_user not in ("", "image") and not (
             len(parts) <= 2 and all(part.isdecimal() for part in parts)

@@ -1,0 +1,53 @@
+"""A bench for each runtime: real Docker, real Podman, real processes, and engines that speak to them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.services.containers import Engine as ContainerEngine
+from tests.services.containers import import_image
+from tests.tuneplane_node.bench import Bench
+
+IMAGE = "localhost/tuneplane-test/node:1"
+
+
+def make_bench(request: pytest.FixtureRequest, runtime: str, tmp_path: Path) -> Bench:
+    if runtime == "process":
+        return Bench(runtime, "", None, tmp_path)
+    container_engine: ContainerEngine = request.getfixturevalue(f"{runtime}_engine")
+    import_image(container_engine, IMAGE, {"PATH": "/usr/bin:/bin"})
+    return Bench(runtime, container_engine.url, IMAGE, tmp_path)
+
+
+@pytest.fixture(
+    params=[
+        "process",
+        pytest.param("docker", marks=pytest.mark.services),
+        pytest.param("podman", marks=pytest.mark.services),
+    ]
+)
+async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
+    """Runs the test on each runtime."""
+    made = make_bench(request, request.param, tmp_path)
+    yield made
+    await made.clean()
+
+
+@pytest.fixture(
+    params=[pytest.param("docker", marks=pytest.mark.services), pytest.param("podman", marks=pytest.mark.services)]
+)
+async def container_bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
+    """Runs the test on Docker and on Podman."""
+    made = make_bench(request, request.param, tmp_path)
+    yield made
+    await made.clean()
+
+
+@pytest.fixture
+async def process_bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    made = Bench("process", "", None, tmp_path)
+    yield made
+    await made.clean()
