@@ -1,0 +1,144 @@
+"""Compile the manifests into `catalog/index.json`: `python -m tuneplane.recipes.compile [--check]` (`make catalog`).
+
+In a checkout it also writes `docs/<language>/reference/parameters.md`. `--check` writes nothing and fails when something is not current.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from tuneplane.contract.digests import digest_bytes, digest_json, digest_tree, recipe_digest
+from tuneplane.contract.recipe import Manifest
+from tuneplane.recipes.check_manifest import check_manifest
+from tuneplane.recipes.index import CATALOG, INDEX_FILE, MANIFEST_FILE
+from tuneplane.recipes.reference import render_reference
+from tuneplane.recipes.template import read_template
+
+API_VERSION = "tuneplane/catalog/v1"
+SCHEMA_GLOB = "*/schema-*.json"
+
+
+class CatalogError(Exception):
+    """The manifests do not make a catalog; one line for each reason."""
+
+
+def build_index(catalog: Path) -> dict[str, Any]:
+    """The index of every `<framework>/<method>/recipe.yaml` below `catalog`. Raises `CatalogError` with every problem found."""
+    schemas = read_schemas(catalog)
+    entries: dict[str, Any] = {}
+    files: dict[str, str] = {}
+    problems: list[str] = []
+    for path in sorted(catalog.glob(f"*/*/{MANIFEST_FILE}")):
+        method = path.parent.relative_to(catalog).as_posix()
+        try:
+            entries[method] = compile_recipe(path)
+        except (ValidationError, yaml.YAMLError, OSError, ValueError) as error:
+            problems.append(f"{path}: {error}")
+            continue
+        files[method] = digest_bytes(path.read_bytes())
+        problems += [f"{path}: {problem}" for problem in check_manifest(entries[method], path.parent, schemas)]
+    if problems:
+        raise CatalogError("\n".join(problems))
+    digests = {
+        "methods": {method: found["digest"] for method, found in entries.items()},
+        "schemas": {name: digest_json(schema) for name, schema in schemas.items()},
+    }
+    return {
+        "apiVersion": API_VERSION,
+        "digest": digest_json(digests),
+        "files": files,
+        "methods": entries,
+        "schemas": schemas,
+    }
+
+
+def compile_recipe(path: Path) -> dict[str, Any]:
+    """One entry: the manifest with its defaults filled in, and the digests over it and its template (docs/reference/digests)."""
+    manifest = Manifest.model_validate(yaml.safe_load(path.read_bytes())).to_json()
+    manifest_digest = digest_json(manifest)
+    template_digest = digest_tree(read_template(path.parent / manifest["template"]))
+    return {
+        "manifest": manifest,
+        "manifest_digest": manifest_digest,
+        "template_digest": template_digest,
+        "digest": recipe_digest(manifest_digest, template_digest),
+    }
+
+
+def read_schemas(catalog: Path) -> dict[str, Any]:
+    """`<framework>/<version>` -> keys, without where the bounds come from: that is for the people who keep the schema."""
+    schemas = {}
+    for path in sorted(catalog.glob(SCHEMA_GLOB)):
+        recorded = json.loads(path.read_text(encoding="utf-8"))
+        schemas[f"{recorded['framework']}/{recorded['version']}"] = {
+            "common": _without_sources(recorded["common"]),
+            "methods": {method: _without_sources(keys) for method, keys in recorded["methods"].items()},
+        }
+    return schemas
+
+
+def render_index(index: dict[str, Any]) -> str:
+    """JSON with one line per method and schema: small, quick to read, and a diff names the methods that changed.
+
+    Parameters keep the order of the manifest, which is the order people see them in.
+    """
+    lines = [f'"apiVersion": {_compact(index["apiVersion"])}', f'"digest": {_compact(index["digest"])}']
+    for part in ("files", "methods", "schemas"):
+        items = ",\n".join(f"{_compact(name)}: {_compact(value)}" for name, value in sorted(index[part].items()))
+        lines.append(f'"{part}": {{\n{items}\n}}')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def outputs(catalog: Path, checkout: Path | None) -> dict[Path, str]:
+    """Every generated file with the text it should have."""
+    index = build_index(catalog)
+    written = {catalog / INDEX_FILE: render_index(index)}
+    if checkout is not None:
+        for language in ("en", "zh-Hans"):
+            page = checkout / "docs" / language / "reference" / "parameters.md"
+            written[page] = render_reference(index, language)
+    return written
+
+
+def main(arguments: list[str]) -> int:
+    check = "--check" in arguments
+    try:
+        wanted = outputs(CATALOG, find_checkout())
+    except CatalogError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    if check and stale:
+        sys.stderr.write(f"not current: {', '.join(str(path) for path in stale)}; run make catalog\n")
+        return 1
+    for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(wanted[path], encoding="utf-8")
+        sys.stdout.write(f"wrote {path}\n")
+    return 0
+
+
+def find_checkout() -> Path | None:
+    """The root of the source tree this module lies in, None when it is installed."""
+    root = CATALOG.parents[5]
+    return root if (root / "docs").is_dir() and (root / "packages" / "tuneplane").is_dir() else None
+
+
+def _without_sources(keys: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: {name: value for name, value in spec.items() if name != "source"} for key, spec in sorted(keys.items())
+    }
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

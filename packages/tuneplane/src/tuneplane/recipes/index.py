@@ -1,0 +1,124 @@
+"""The compiled catalog: plain values from one JSON file. No pydantic and no YAML, so that every `tp` command may ask it.
+
+`catalog/index.json` holds `methods` (name -> manifest with its digests), `schemas` (`<framework>/<version>` -> every configuration key
+of the framework), `files` (digests of the manifests as written) and `digest` over all of it. `compile` makes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tuneplane.contract.refusals import Refusal, RefusedError
+from tuneplane.i18n import _, current_language
+
+CATALOG = Path(__file__).parent / "catalog"
+INDEX_FILE = "index.json"
+MANIFEST_FILE = "recipe.yaml"
+
+Entry = dict[str, Any]
+
+
+@cache
+def load_index(catalog: Path = CATALOG) -> dict[str, Any]:
+    """The whole index; the values are shared, do not change them."""
+    index: dict[str, Any] = json.loads((catalog / INDEX_FILE).read_bytes())
+    return index
+
+
+def methods(catalog: Path = CATALOG) -> list[str]:
+    """Every method id, sorted."""
+    return sorted(load_index(catalog)["methods"])
+
+
+def entry(method: str, catalog: Path = CATALOG) -> Entry:
+    """`{manifest, manifest_digest, template_digest, digest}`. Raises `RefusedError` (`method-unknown`) with the nearest name."""
+    found: Entry | None = load_index(catalog)["methods"].get(method)
+    if found is None:
+        raise RefusedError([unknown_method(method, catalog)])
+    return found
+
+
+def catalog_digest(catalog: Path = CATALOG) -> str:
+    """Digest of all methods and schemas: two sides with the same one agree on everything."""
+    digest: str = load_index(catalog)["digest"]
+    return digest
+
+
+def config_keys(entry: Mapping[str, Any], version: str | None = None, catalog: Path = CATALOG) -> dict[str, Any] | None:
+    """Configuration key -> {type, nullable, default, choices, min, max, …} of the framework's version; None when it has no schema."""
+    manifest = entry["manifest"]
+    framework, method = manifest["name"].split("/")
+    wanted = version or manifest["runtime"]["default_version"]
+    schema = load_index(catalog)["schemas"].get(f"{framework}/{wanted}")
+    return None if schema is None else {**schema["common"], **schema["methods"].get(method, {})}
+
+
+def prose(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """`{title, summary, params: {name: doc}}` in the reader's language."""
+    manifest = entry["manifest"]
+    docs = {name: param["doc"] for name, param in manifest["params"].items()}
+    english = {"title": manifest["title"], "summary": manifest["summary"], "params": docs}
+    translated = manifest["i18n"].get(current_language())
+    return english if translated is None else {**translated, "params": {**docs, **translated["params"]}}
+
+
+def verify(method: str, catalog: Path = CATALOG) -> list[Refusal]:
+    """Whether the installed manifest and template are those the index was compiled from; empty when they are."""
+    from tuneplane.contract.digests import digest_bytes, digest_tree
+    from tuneplane.recipes.template import read_template
+
+    found = entry(method, catalog)
+    try:
+        manifest = digest_bytes((catalog / method / MANIFEST_FILE).read_bytes())
+        template = digest_tree(read_template(catalog / method / found["manifest"]["template"]))
+    except OSError as error:
+        return [_changed(method, f"{error.filename}: {error.strerror}")]
+    changed = []
+    if manifest != load_index(catalog)["files"][method]:
+        changed.append(_changed(method, MANIFEST_FILE))
+    if template != found["template_digest"]:
+        changed.append(_changed(method, found["manifest"]["template"] + "/"))
+    return changed
+
+
+def unknown_method(method: str, catalog: Path = CATALOG) -> Refusal:
+    """The refusal for a method that the catalog does not have."""
+    return Refusal(
+        "method-unknown",
+        _("there is no method “{method}”").format(method=method),
+        nearest_hint(method, methods(catalog)) or _("tp methods lists what there is"),
+        field="recipe.name",
+    )
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """The known name most like `name`, or nothing."""
+    from difflib import get_close_matches
+
+    lowered = {item.lower(): item for item in reversed(known)}
+    close = get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.6)
+    if close:
+        return lowered[close[0]]
+    tails = [item for item in known if item.rpartition("/")[2] == name.rpartition("/")[2].lower()]
+    return tails[0] if tails else ""
+
+
+def nearest_hint(name: str, known: list[str]) -> str:
+    close = nearest(name, known)
+    return _("did you mean “{name}”?").format(name=close) if close else ""
+
+
+def _changed(method: str, what: str) -> Refusal:
+    return Refusal(
+        "catalog-mismatch",
+        _("the installed recipe {method} was changed: {what} is not what its digest says").format(
+            method=method, what=what
+        ),
+        _("install tuneplane again; in a checkout of its source, make catalog"),
+        field="recipe.digest",
+        file=what if what == MANIFEST_FILE else "",
+    )

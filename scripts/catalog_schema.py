@@ -1,0 +1,176 @@
+"""Record the configuration keys of TRL's own classes: names, types, defaults, choices, bounds.
+
+    $(scripts/training-runtime)/bin/python scripts/catalog_schema.py packages/tuneplane/src/tuneplane/recipes/catalog/trl/schema-1.16.json [--check]
+
+Runs in the environment that plays the training image, with what is installed there (trl, transformers, torch, peft); needs nothing of ours.
+Every bound of `catalog_bounds.py` is proved against that environment first. `--check` writes nothing and fails when the file is not current.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import json
+import sys
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+from catalog_bounds import ALL, BOUNDS, Bound
+
+CLASSES = {
+    "sft": "SFTConfig",
+    "dpo": "DPOConfig",
+    "kto": "KTOConfig",
+    "rm": "RewardConfig",
+    "grpo": "GRPOConfig",
+    "rloo": "RLOOConfig",
+}
+MODEL_CLASS = "ModelConfig"
+
+
+def main(arguments: list[str]) -> int:
+    path, check = Path(arguments[0]), "--check" in arguments
+    prove_bounds()
+    text = json.dumps(record(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return 0
+    if check:
+        sys.stderr.write(f"{path} is not what the installed TRL says; run this script without --check\n")
+        return 1
+    path.write_text(text, encoding="utf-8")
+    return 0
+
+
+def record() -> dict[str, Any]:
+    """The schema: `common` holds the keys that are the same in every method, `methods` those of each besides."""
+    import peft
+    import transformers
+    import trl
+
+    model = fields_of(getattr(trl, MODEL_CLASS))
+    methods = {method: {**fields_of(getattr(trl, name)), **model} for method, name in CLASSES.items()}
+    first, *others = methods.values()
+    common = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
+    return {
+        "framework": "trl",
+        "version": ".".join(trl.__version__.split(".")[:2]),
+        "recorded_from": {"trl": trl.__version__, "transformers": transformers.__version__, "peft": peft.__version__},
+        "common": common,
+        "methods": {
+            method: {key: value for key, value in keys.items() if key not in common} for method, keys in methods.items()
+        },
+    }
+
+
+def fields_of(cls: type) -> dict[str, dict[str, Any]]:
+    """Key -> {type: [names], nullable, default, choices, bounds, source} of one dataclass."""
+    hints = typing.get_type_hints(cls)
+    return {
+        item.name: {
+            **describe(hints[item.name]),
+            **default_of(item),
+            **choices_of(item),
+            **bounds_of(cls.__name__, item.name),
+        }
+        for item in dataclasses.fields(cls)
+        if item.init
+    }
+
+
+def describe(hint: Any) -> dict[str, Any]:
+    """JSON types of an annotation. An enum is text with choices: TRL turns the text into the member."""
+    members = (
+        typing.get_args(hint)
+        if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
+        else (hint,)
+    )
+    found: dict[str, Any] = {}
+    names = set()
+    for member in members:
+        if member is type(None):
+            found["nullable"] = True
+        elif isinstance(member, type) and issubclass(member, enum.Enum):
+            names.add("str")
+            found["choices"] = [entry.value for entry in member]
+        else:
+            names.add(type_name(member))
+    return {"type": sorted(names), **found}
+
+
+def type_name(member: Any) -> str:
+    origin, parameters = typing.get_origin(member), typing.get_args(member)
+    if origin is typing.Literal:
+        return type(parameters[0]).__name__
+    if origin in (list, tuple):
+        inner = parameters[0]
+        return f"list[{'str' if issubclass(inner, enum.Enum) else inner.__name__}]"
+    if origin is dict or member is dict or dataclasses.is_dataclass(member):
+        return "dict"
+    if member in (int, float, bool, str):
+        return member.__name__
+    raise SystemExit(f"no JSON type for {member!r}; teach scripts/catalog_schema.py")
+
+
+def default_of(item: dataclasses.Field[Any]) -> dict[str, Any]:
+    if item.default is not dataclasses.MISSING:
+        value = item.default
+    elif item.default_factory is not dataclasses.MISSING:
+        value = item.default_factory()
+    else:
+        return {"required": True}
+    return {"default": value.value if isinstance(value, enum.Enum) else value}
+
+
+def choices_of(item: dataclasses.Field[Any]) -> dict[str, Any]:
+    choices = item.metadata.get("choices")
+    return {"choices": list(choices)} if choices else {}
+
+
+def bounds_of(class_name: str, key: str) -> dict[str, Any]:
+    for bound in BOUNDS:
+        if bound.key == key and class_name in bound.classes:
+            return {**bound.limits, "source": bound.source}
+    return {}
+
+
+def prove_bounds() -> None:
+    """Every bound holds in this environment, or the script ends and says which does not."""
+    import trl
+
+    for bound in BOUNDS:
+        for class_name in bound.classes:
+            cls = getattr(trl, class_name)
+            if bound.key in {item.name for item in dataclasses.fields(cls)}:
+                prove(bound, cls)
+            elif bound.classes is not ALL:
+                raise SystemExit(f"{class_name} has no key {bound.key}")
+
+
+def prove(bound: Bound, cls: type) -> None:
+    if bound.source == "said" and squeeze(bound.words) not in documentation(cls, bound.key):
+        raise SystemExit(f"{cls.__name__}.{bound.key}: its documentation does not say {bound.words!r}")
+    for value in bound.out_of_bounds:
+        with contextlib.suppress(ValueError):  # what AdamW, DataLoader, numpy, peft and the config classes raise
+            bound.refuse(value) if bound.refuse else cls(
+                output_dir="unused", use_cpu=True, bf16=False, **bound.given, **{bound.key: value}
+            )
+            raise SystemExit(f"{cls.__name__}.{bound.key}: {value!r} is not refused")
+
+
+def documentation(cls: type, key: str) -> str:
+    """The help text of the key and the documentation of the class and those it inherits from, spaces squeezed."""
+    item = next(item for item in dataclasses.fields(cls) if item.name == key)
+    pages = [str(item.metadata.get("help", ""))] + [base.__doc__ or "" for base in cls.__mro__]
+    return squeeze(" ".join(pages))
+
+
+def squeeze(text: str) -> str:
+    """One space for any run of white space; one kind of quotes, since help texts and docstrings use both."""
+    return " ".join(text.split()).replace('"', "'")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
