@@ -24,6 +24,8 @@ startKeys();
 mountViews();
 document.body.addEventListener("htmx:afterSwap", mountViews);
 document.body.addEventListener("htmx:configRequest", (event) => {
+  const { parameters } = event.detail; // an address says only which filters are set
+  for (const name of Object.keys(parameters)) if (parameters[name] === "") delete parameters[name];
   event.detail.headers["X-CSRF-Token"] = document.querySelector("meta[name=csrf-token]").content;
 });
 document.body.addEventListener("htmx:responseError", (event) => {

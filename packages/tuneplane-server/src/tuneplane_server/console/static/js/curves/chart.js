@@ -73,7 +73,7 @@ export class Chart {
         sync: { key: this.options.syncKey, scales: ["x", null] },
         drag: { x: true, y: false, setScale: false },
         points: { size: 7, width: 1.5, stroke: line, fill: colour("--surface") },
-        focus: { prox: -1 },
+        dataIdx: (plot, series, index) => (typeof plot.data[series][index] === "number" ? index : null),
       },
       scales: {
         x: { time: this.options.axis === "time", range: (_plot, min, max) => this.options.zoom ?? widen(min, max) },
@@ -81,7 +81,11 @@ export class Chart {
       },
       axes: [
         { ...axis, size: 26, space: 70, ...(this.options.axis === "time" ? { values: timeTicks } : {}) },
-        { ...axis, size: 48, space: 34, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : number(Number(tick.toPrecision(6))))) },
+        {
+          ...axis, size: 48, space: 34,
+          values: (_plot, ticks) => ticks.map((tick) => number(Number(tick.toPrecision(6)))),
+          ...(this.options.log ? { splits: (_plot, _axis, min, max) => logTicks(min, max), filter: (_plot, ticks) => ticks } : {}),
+        },
       ],
       series: [
         {},
@@ -109,7 +113,7 @@ export class Chart {
   #hover() {
     const index = this.plot?.cursor.idx;
     const point = index === null || index === undefined ? null : this.columns?.at[index];
-    if (!point) return this.#showLatest();
+    if (!point || point.gap) return this.#showLatest();
     this.value.textContent = number(point.value);
     this.value.classList.add("hovered");
     const parts = [`${t("step")} ${point.step}`, clock(new Date(point.time * 1000))];
@@ -210,6 +214,20 @@ function linearRange(min, max) {
 function logRange(min, max) {
   if (min === null || max === null || min <= 0) return [0.1, 10];
   return min === max ? [min / 2, max * 2] : [min * 0.9, max * 1.1];
+}
+
+/** Powers of ten; with 2 and 5 between them where there are few, and the plain range where there is less than that. */
+function logTicks(min, max) {
+  const low = Math.floor(Math.log10(min));
+  const high = Math.ceil(Math.log10(max));
+  const every = Math.max(1, Math.ceil((high - low) / 6));
+  const steps = high - low <= 3 ? [1, 2, 5] : [1];
+  const ticks = [];
+  for (let power = low; power <= high; power += every) {
+    for (const step of steps) ticks.push(step * 10 ** power);
+  }
+  const inside = ticks.filter((tick) => tick >= min && tick <= max);
+  return inside.length >= 2 ? inside : [min, Math.sqrt(min * max), max].map((tick) => Number(tick.toPrecision(2)));
 }
 
 function timeTicks(_plot, ticks) {

@@ -64,7 +64,7 @@ export class Series {
    * `kept` and `replaced` hold undefined where the other has the point (lines pass), null where the value is no finite
    * number (lines break).
    * `odd`: indices of points that are NaN or infinite. `marks`: [{x, attempt}] where a later attempt takes over.
-   * `at`: index -> {attempt, step, time, value}.
+   * `at`: index -> {attempt, step, time, value}, or {gap: true} where the line breaks between attempts.
    */
   columns(axis) {
     const points = [];
@@ -74,6 +74,8 @@ export class Series {
       const cut = next && next.step.length ? next.step[0] : Infinity;
       const xs = axis === "epoch" ? (one.epoch ?? one.step) : one[axis];
       if (index > 0 && xs.length) marks.push({ x: xs[0], attempt: one.attempt });
+      // On a clock nothing was measured between two attempts: no line may suggest it.
+      if (index > 0 && xs.length && axis === "time") points.push({ x: xs[0] - 0.001, attempt: one.attempt, gap: true, value: null, replacedBy: null });
       for (let i = 0; i < xs.length; i++) {
         points.push({
           x: xs[i], attempt: one.attempt, step: one.step[i], time: one.time[i], value: one.value[i],
@@ -82,12 +84,13 @@ export class Series {
       }
     });
     points.sort((a, b) => a.x - b.x || a.attempt - b.attempt);
+    const passing = axis === "time" ? null : undefined; // on a clock, attempts follow one another
     const finite = (point) => (Number.isFinite(point.value) ? point.value : null);
     return {
       x: points.map((point) => point.x),
-      kept: points.map((point) => (point.replacedBy === null ? finite(point) : undefined)),
+      kept: points.map((point) => (point.replacedBy === null ? finite(point) : passing)),
       replaced: points.map((point) => (point.replacedBy === null ? undefined : finite(point))),
-      odd: points.flatMap((point, index) => (Number.isFinite(point.value) ? [] : [index])),
+      odd: points.flatMap((point, index) => (point.gap || Number.isFinite(point.value) ? [] : [index])),
       marks,
       at: points,
     };
