@@ -26,13 +26,20 @@ from tuneplane_node.engine import (
 PATIENCE = 60.0  # seconds until a condition that has to come is given up
 
 
-async def until[T](look: Callable[[], Awaitable[T] | T], wanted: Callable[[T], bool]) -> T:
+async def until[T](look: Callable[[], T], wanted: Callable[[T], bool]) -> T:
     """Look again and again until the answer is the wanted one."""
+
+    async def looked() -> T:
+        return look()
+
+    return await until_told(looked, wanted)
+
+
+async def until_told[T](ask: Callable[[], Awaitable[T]], wanted: Callable[[T], bool]) -> T:
+    """As `until`, for what has to be awaited."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        answer = look()
-        if isinstance(answer, Awaitable):
-            answer = await answer
+        answer = await ask()
         if wanted(answer):
             return answer
         assert time.monotonic() < deadline, f"still {answer!r} after {PATIENCE:.0f} s"
@@ -81,7 +88,7 @@ class Bench:
         return await self.engine.launch(self.request(script, suffix, **fields))
 
     async def ended(self, handle: RuntimeHandle, engine: Engine | None = None) -> Observed:
-        return await until(lambda: (engine or self.engine).observe(handle), lambda seen: seen.state == "exited")
+        return await until_told(lambda: (engine or self.engine).observe(handle), lambda seen: seen.state == "exited")
 
     async def exists(self, name: str) -> Path:
         path = self.directory / name

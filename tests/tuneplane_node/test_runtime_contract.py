@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from tests.tuneplane_node.bench import Bench, command_lines, is_held, until
+from tests.tuneplane_node.bench import Bench, command_lines, is_held, until_told
 from tuneplane_node.engine import LABEL_ATTEMPT, LABEL_INSTANCE, LABEL_JOB, Mount, NodeError
 
 
@@ -164,17 +164,17 @@ async def test_a_secret_in_the_environment_is_in_no_command_line_and_no_file(ben
 async def test_output_can_be_read_while_it_runs_and_after(bench: Bench) -> None:
     handle = await bench.launch(f"echo out; echo err >&2; {bench.waiting_job()}")
     await bench.exists("ready")
-    await until(lambda: bench.engine.logs(handle), lambda text: b"out\n" in text and b"err\n" in text)
+    await until_told(lambda: bench.engine.logs(handle), lambda text: b"out\n" in text and b"err\n" in text)
     bench.let_go()
     await bench.ended(handle)
-    text = await until(lambda: bench.engine.logs(handle, 5), lambda text: len(text) == 5)
+    text = await until_told(lambda: bench.engine.logs(handle, 5), lambda text: len(text) == 5)
     assert text in (b"\nerr\n", b"\nout\n")
 
 
 async def test_only_the_end_of_much_output_is_read(bench: Bench) -> None:
     handle = await bench.launch("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done")
     await bench.ended(handle)
-    text = await until(lambda: bench.engine.logs(handle, 1000), lambda text: text.endswith(b"line 19999\n"))
+    text = await until_told(lambda: bench.engine.logs(handle, 1000), lambda text: text.endswith(b"line 19999\n"))
     assert len(text) == 1000
 
 

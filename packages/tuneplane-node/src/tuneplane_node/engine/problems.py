@@ -242,9 +242,9 @@ PROBLEMS: dict[str, Problem] = {
         N_("There is no Python environment at {path}."),
         N_("Build it with: tuneplane-server runtime build {runtime_id}"),
     ),
-    "record-unwritable": Problem(
+    "record-unusable": Problem(
         "infra",
-        N_("The state of jobs cannot be written below {path}."),
+        N_("The state of jobs below {path} cannot be read or written."),
         N_("Check that the directory belongs to the console's user and that its disk has space."),
         retry=True,
     ),

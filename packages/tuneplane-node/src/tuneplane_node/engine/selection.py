@@ -74,7 +74,7 @@ class Selection:
                 self._state_root.mkdir(parents=True, exist_ok=True)
                 write_record(self._record, {"used": [*used, runtime.name]})
             except OSError as problem:
-                raise NodeError("record-unwritable", str(problem), path=self._state_root) from problem
+                raise NodeError("record-unusable", str(problem), path=self._state_root) from problem
         return runtime
 
     async def used(self) -> list[Runtime]:
@@ -131,7 +131,7 @@ class Selection:
         try:
             record = read_record(self._record) or {}
         except (OSError, ValueError) as problem:
-            raise NodeError("record-unwritable", str(problem), path=self._record) from problem
+            raise NodeError("record-unusable", str(problem), path=self._record) from problem
         return [str(name) for name in record.get("used", ())]
 
     def _remembered_engine(self) -> str | None:

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tuneplane_node.engine import supervisor
@@ -55,31 +55,28 @@ class ProcessRuntime:
         return True
 
     async def launch(self, request: LaunchRequest) -> RuntimeHandle:
-        handle = RuntimeHandle(self.name, request.name)
         environment = self._environment(request)
-        await asyncio.to_thread(self._records.create, request)
-        record = await asyncio.to_thread(self._records.get, request.name)
+        await self._ask(self._records.create, request)
+        record = await self._ask(self._records.get, request.name)
         if record is None:
             raise NodeError("engine-refused", "the record was removed while the job was launched", runtime=self.name)
         if not same_identity(request.labels, record.labels):
             raise NodeError("name-conflict", name=request.name)
-        if (await asyncio.to_thread(record.observe)).state == "created":
+        if (await self._ask(record.observe)).state == "created":
             environment[TOKEN_VARIABLE] = record.token
             await self._start(record, request, environment)
-        return handle
+        return RuntimeHandle(self.name, request.name)
 
     async def observe(self, name: str) -> Observed:
         try:
             record = await self._find(name)
-            if record is None:
-                return Observed("absent")
-            return await asyncio.to_thread(record.observe)
-        except (OSError, ValueError, KeyError) as problem:
-            return Observed("unknown", detail=f"its record cannot be read: {problem}")
+            return Observed("absent") if record is None else await self._ask(record.observe)
+        except NodeError as problem:
+            return Observed("unknown", detail=f"{problem.code}: {problem.detail}")
 
     async def stop(self, name: str, grace_seconds: float) -> None:
         record = await self._find(name)
-        started = None if record is None else await asyncio.to_thread(record.started)
+        started = None if record is None else await self._ask(record.started)
         if started is None:
             return
         if started.leader.signal(signal.SIGTERM):
@@ -90,7 +87,7 @@ class ProcessRuntime:
     async def kill(self, name: str) -> None:
         record = await self._find(name)
         deadline = time.monotonic() + KILL_SECONDS
-        while record is not None and not await asyncio.to_thread(record.kill_members):
+        while record is not None and not await self._ask(record.kill_members):
             if time.monotonic() > deadline:
                 raise NodeError("still-running", name=name, seconds=KILL_SECONDS)
             await asyncio.sleep(_POLL_SECONDS)
@@ -99,29 +96,36 @@ class ProcessRuntime:
         try:
             await self.kill(name)
             record = await self._find(name)
-            return record is None or await asyncio.to_thread(self._records.discard, record)
-        except (NodeError, OSError, ValueError, KeyError):
+            return record is None or await self._ask(self._records.discard, record)
+        except NodeError:
             return False  # not proved; it is asked again
 
     async def owned(self) -> list[OwnedContainer]:
-        records = await asyncio.to_thread(lambda: list(self._records.all()))
         return [
             OwnedContainer(RuntimeHandle(self.name, record.path.name), record.labels)
-            for record in records
+            for record in await self._ask(self._records.all)
             if record.labels.get(LABEL_INSTANCE) == self._instance
         ]
 
     async def logs(self, name: str, tail_bytes: int) -> bytes:
         record = await self._find(name)
-        return b"" if record is None else await asyncio.to_thread(read_tail, record, tail_bytes)
+        return b"" if record is None else await self._ask(read_tail, record, tail_bytes)
 
     async def close(self) -> None:
         """Nothing is held: supervisors belong to nobody."""
 
     async def _find(self, name: str) -> Record | None:
         """The record if it is this console's."""
-        record = await asyncio.to_thread(self._records.get, name)
+        record = await self._ask(self._records.get, name)
         return record if record is not None and record.labels.get(LABEL_INSTANCE) == self._instance else None
+
+    async def _ask[**P, T](self, look: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """File work off the event loop. Files that cannot be read say nothing about the job."""
+        try:
+            return await asyncio.to_thread(look, *args, **kwargs)
+        except (OSError, ValueError, KeyError, TypeError) as problem:
+            detail = f"{type(problem).__name__}: {problem}"
+            raise NodeError("record-unusable", detail, path=self._records.root) from problem
 
     def _environment(self, request: LaunchRequest) -> dict[str, str]:
         for mount in request.mounts:
@@ -168,13 +172,13 @@ class ProcessRuntime:
 
     async def _start_failed(self, record: Record, request: LaunchRequest, answer: dict[str, str]) -> NodeError:
         detail = answer["detail"] or await asyncio.to_thread(_supervisor_log, record)
-        await asyncio.to_thread(self._records.discard, record, KILL_SECONDS)  # the supervisor is about to leave
+        await self._ask(self._records.discard, record, KILL_SECONDS)  # the supervisor is about to leave
         if answer["where"] == "command":
             return NodeError("command-not-found", detail, command=request.command[0])
         if answer["where"] == "workdir":
             return NodeError("workdir-missing", detail, path=request.workdir)
         if answer["where"] == "record":
-            return NodeError("record-unwritable", detail, path=record.path)
+            return NodeError("record-unusable", detail, path=record.path)
         return NodeError("supervisor-failed", detail)
 
 

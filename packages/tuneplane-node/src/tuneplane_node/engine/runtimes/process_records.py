@@ -11,7 +11,7 @@ import secrets
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -136,7 +136,7 @@ class ProcessRecords:
         except OSError as problem:
             shutil.rmtree(fresh, ignore_errors=True)
             if not (self.root / request.name).exists():
-                raise NodeError("record-unwritable", str(problem), path=self.root) from problem
+                raise NodeError("record-unusable", str(problem), path=self.root) from problem
         else:
             sync_directory(self.root)
 
@@ -145,16 +145,22 @@ class ProcessRecords:
         value = read_record(self.root / name / "request.json")
         return None if value is None else _record(self.root / name, value)
 
-    def all(self) -> Iterator[Record]:
+    def all(self) -> list[Record]:
+        """Every record that says whose it is."""
         if not self.root.exists():
-            return
+            return []
+        found = []
         for path in sorted(self.root.iterdir()):
             if path.name.startswith("."):
                 self._sweep(path)
                 continue
-            record = self.get(path.name)
+            try:
+                record = self.get(path.name)
+            except (ValueError, KeyError):
+                continue  # a spoilt one must not hide the others; asked by name it is `unknown`
             if record is not None:
-                yield record
+                found.append(record)
+        return found
 
     def discard(self, record: Record, seconds: float = 0.0) -> bool:
         """Remove the directory, unless a supervisor still lives after so many seconds. True when it is gone."""
