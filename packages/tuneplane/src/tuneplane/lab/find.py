@@ -44,15 +44,20 @@ def find_root(start: Path | None = None) -> Path:
             raise _not_found(message, _("set it to the root of a lab, or unset it"))
         return root
     here = (start or Path.cwd()).absolute()
-    for directory in (here, *here.parents):
-        if _is_root(directory):
-            return directory
+    found = enclosing_root(here)
+    if found is not None:
+        return found
     raise _not_found(
         _("{path} is not inside a lab: neither it nor a directory above it has a {marker}").format(
             path=here, marker=LAB_MARKER
         ),
         _("go to your lab, or make one here with: tp init"),
     )
+
+
+def enclosing_root(directory: Path) -> Path | None:
+    """The nearest directory with a marker, `directory` itself included; the environment is not asked."""
+    return next((path for path in (directory, *directory.parents) if _is_root(path)), None)
 
 
 def _is_root(directory: Path) -> bool:

@@ -42,6 +42,7 @@ def split_shared(
             if key in own:
                 data[key] = own.pop(key)
         check.data(data)
+        check.misspelt(own)
         native["data"] = own
         if not own:
             del native["data"]
@@ -94,6 +95,22 @@ class _Check:
             self.refuse(key, _("“{value}” is no absolute path without “..”").format(value=path))
         if "split" in taken and not (isinstance(part, str) and 0 < len(part) <= 64):
             self.refuse(f"{at}.split", _("the split must be a name"))
+
+    def misspelt(self, rest: Mapping[str, Any]) -> None:
+        """What is left below `data` is the framework's, unless it is nearly one of ours."""
+        for key, value in rest.items():
+            self._nearly(f"data.{key}", key, (*SPLITS, *DATA_KEYS))
+            if key in SPLITS and isinstance(value, dict):
+                for inner in value:
+                    self._nearly(f"data.{key}.{inner}", inner, ("dataset", "path"))
+
+    def _nearly(self, at: str, key: str, known: tuple[str, ...]) -> None:
+        from difflib import get_close_matches
+
+        close = get_close_matches(key, known, n=1, cutoff=0.8)
+        if close and key not in known:
+            message = _("there is no key “{key}” here").format(key=key)
+            self.refuse(at, message, _("did you mean “{name}”?").format(name=close[0]), code="param-unknown")
 
     def data(self, data: Mapping[str, Any]) -> None:
         volumes = data.get("volumes", [])

@@ -1,0 +1,1 @@
+"""`tp job …`: one module per command."""

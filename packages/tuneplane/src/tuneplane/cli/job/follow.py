@@ -1,0 +1,132 @@
+"""Follow a job: its output as it comes, its phase until it is over. Outlives restarts of the console."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tuneplane.cli.exits import FAILED, OK
+from tuneplane.cli.job.log_lines import LogPrinter
+from tuneplane.cli.job.show_text import phase_word, why
+from tuneplane.cli.text import clean, note
+from tuneplane.client.changes import Changes
+from tuneplane.client.errors import UnreachableError
+from tuneplane.client.http import Console
+from tuneplane.client.types import Job
+from tuneplane.contract.words import TERMINAL_PHASES
+from tuneplane.i18n import _
+
+Result = TypeVar("Result")
+
+PAGE_LINES = 1000
+OUTAGE_SECONDS = 600.0  # a console that is being upgraded is back by then
+OUTAGE_PAUSES = (1.0, 2.0, 5.0, 10.0)
+DRAIN_LOOKS = 8  # the last lines of a finished job arrive while its runner drains its spool
+
+
+def follow_logs(console: Console, job: str, query: dict[str, Any], printer: LogPrinter, *, follow: bool) -> None:
+    """Print what is there; with `follow` also what comes, until the job is over and its output complete."""
+    patience = Patience()
+    cursor: str | None = None
+    looks_after_end = 0
+    with Changes(console, job) as changes:
+        while True:
+            page = patience.call(
+                lambda at=cursor: console.logs(
+                    job, cursor=at, limit=PAGE_LINES, **(query if at is None else {**query, "tail": None})
+                )
+            )
+            for line in page["items"]:
+                printer.print(line)
+            printer.flush()
+            following = page.get("next_cursor")
+            moved = bool(following) and following != cursor
+            cursor = following or cursor
+            if page.get("end"):
+                return
+            if page["items"] and moved:
+                continue
+            if not follow:
+                return
+            if patience.call(lambda: console.job(job))["phase"] in TERMINAL_PHASES:
+                looks_after_end += 1
+                if looks_after_end > DRAIN_LOOKS:
+                    return
+            changes.wait()
+
+
+def wait_until_over(
+    console: Console,
+    job: str,
+    *,
+    timeout: float | None = None,
+    on_change: Callable[[Job], None] | None = None,
+) -> Job:
+    """The job in its terminal phase, or as it is when `timeout` seconds have passed. `on_change` is told every new phase."""
+    patience = Patience()
+    deadline = None if timeout is None else time.monotonic() + timeout
+    phase = ""
+    with Changes(console, job) as changes:
+        while True:
+            found = patience.call(lambda: console.job(job))
+            if found["phase"] != phase:
+                phase = found["phase"]
+                if on_change:
+                    on_change(found)
+            if phase in TERMINAL_PHASES:
+                return found
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return found
+            changes.wait(None if left is None else min(left, 5.0))
+
+
+def result_code(job: Job) -> int:
+    """0 for a job that succeeded, 1 for every other end and for one that is not over."""
+    return OK if job["phase"] == "succeeded" else FAILED
+
+
+def result_line(job: Job) -> str:
+    """One line for the end of a job, with the hint of its reason."""
+    text = _("{run} {phase}").format(run=job["id"], phase=phase_word(job["phase"]))
+    explanation = why(job)
+    if explanation:
+        text += f": {clean(explanation)}"
+    hint = (job.get("reason") or {}).get("hint")
+    return f"{text}\n  → {clean(hint)}" if hint else text
+
+
+class Patience:
+    """Calls the console, and when it is away waits for it, for a bounded time. A job does not stop because its console does."""
+
+    def __init__(
+        self,
+        limit: float = OUTAGE_SECONDS,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._limit, self._sleep, self._clock = limit, sleep, clock
+        self._heard = False
+
+    def call(self, ask: Callable[[], Result]) -> Result:
+        """The answer. An outage before the first answer is an error at once: then it is more likely a wrong address."""
+        since: float | None = None
+        failures = 0
+        while True:
+            try:
+                answer = ask()
+            except UnreachableError as error:
+                now = self._clock()
+                since = now if since is None else since
+                if not self._heard or now - since > self._limit:
+                    raise
+                if failures == 0:
+                    note(_("{why}; waiting for it").format(why=error.message))
+                self._sleep(OUTAGE_PAUSES[min(failures, len(OUTAGE_PAUSES) - 1)])
+                failures += 1
+                continue
+            if failures:
+                note(_("the console is back"))
+            self._heard = True
+            return answer

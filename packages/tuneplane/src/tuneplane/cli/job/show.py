@@ -1,0 +1,115 @@
+"""`tp job show`."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import click
+
+from tuneplane.cli.job.ids import find_job
+from tuneplane.cli.job.show_text import local_time, phase_word, pools_text, reason_text, run_time
+from tuneplane.cli.options import job_argument, json_option, server_option, tp_command
+from tuneplane.cli.session import open_console
+from tuneplane.cli.text import clean, fields, table, write, write_json
+from tuneplane.client.types import Job, JobEvent
+from tuneplane.i18n import _
+
+MAX_EVENTS = 200
+
+
+@tp_command(
+    "tp job show 06fq9k2m",
+    "tp job show 06fq9k2mc8v1x3ra --events",
+    about=_("Says why it waits or failed, and what to do. JOB is a run id or its unique beginning."),
+)
+@job_argument
+@click.option("--events", is_flag=True, help=_("Also what happened to it, step by step."))
+@server_option
+@json_option
+def command(job: str, events: bool, server: str | None, as_json: bool) -> None:
+    with open_console(server) as console:
+        found = console.job(find_job(console, job))
+        history = list(islice(console.iterate_events(found["id"]), MAX_EVENTS)) if events else []
+    if as_json:
+        write_json({**found, "events": history} if events else found)
+        return
+    write(_summary(found))
+    write(_why(found))
+    write(_attempts(found))
+    write(_latest(found))
+    write(_history(history))
+
+
+def _summary(job: Job) -> str:
+    recipe = job.get("recipe")
+    spec = (job.get("spec") or {}).get("spec") or {}
+    return fields(
+        [
+            (_("run"), job["id"]),
+            (_("name"), job.get("display_name")),
+            (_("experiment"), f"@{job.get('owner', '?')}/{job['project']} · {job['experiment']}"),
+            (_("method"), f"{recipe['name']} {recipe['version']}" if recipe else None),
+            (_("phase"), phase_word(job["phase"]) + (f" ({_('cancel asked')})" if _cancelling(job) else "")),
+            (_("pools"), pools_text(job)),
+            (_("model"), (spec.get("model") or {}).get("base")),
+            (_("created"), local_time(job.get("created_at"))),
+            (_("started"), local_time(job.get("started_at"))),
+            (_("finished"), local_time(job.get("finished_at"))),
+            (_("time"), run_time(job) if job.get("started_at") else None),
+            (_("cleanup"), job.get("cleanup") if job.get("cleanup") == "pending" else None),
+        ]
+    )
+
+
+def _cancelling(job: Job) -> bool:
+    return job.get("desired") == "cancel" and not job.get("finished_at")
+
+
+def _why(job: Job) -> str:
+    """Everything that explains the phase: conditions, what it waits for, the reason it ended."""
+    lines = []
+    waiting, reason = job.get("waiting"), job.get("reason")
+    if waiting:
+        lines.append(_("waiting: {text}").format(text=clean(waiting["text"])))
+    lines += [
+        f"{clean(condition['type'])}: {clean(condition.get('text') or '')}".rstrip(": ")
+        for condition in job.get("conditions") or []
+    ]
+    if reason:
+        lines.append(_("reason: {text}").format(text=clean(reason_text(reason))))
+        if reason.get("hint"):
+            lines.append(f"  → {clean(reason['hint'])}")
+    return "".join(f"{line}\n" for line in ["", *lines]) if lines else ""
+
+
+def _attempts(job: Job) -> str:
+    attempts = job.get("attempts") or []
+    if len(attempts) < 2:
+        return ""
+    rows = [
+        (
+            attempt["n"],
+            phase_word(attempt["phase"]),
+            local_time(attempt.get("started_at")),
+            local_time(attempt.get("finished_at")),
+            reason_text(attempt.get("reason")),
+        )
+        for attempt in attempts
+    ]
+    return "\n" + table([_("ATTEMPT"), _("PHASE"), _("STARTED"), _("FINISHED"), _("REASON")], rows)
+
+
+def _latest(job: Job) -> str:
+    latest = job.get("latest") or {}
+    rows = [(name, item["step"], item["value"]) for name, item in sorted(latest.items())]
+    return "\n" + table([_("METRIC"), _("STEP"), _("VALUE")], rows) if rows else ""
+
+
+def _history(events: list[JobEvent]) -> str:
+    rows = [(local_time(event["time"]), event["kind"], event.get("text") or _change(event)) for event in events]
+    return "\n" + table([_("TIME"), _("EVENT"), ""], rows) if rows else ""
+
+
+def _change(event: JobEvent) -> str:
+    before, after = event.get("from"), event.get("to")
+    return f"{before or '-'} → {after}" if after else ""

@@ -1,0 +1,74 @@
+"""Run one command: its module is imported, click reads the arguments, and whatever goes wrong becomes an exit code.
+
+click and not typer: typer (0.29) imports pydantic for the first option of any command, ten times what an empty Python takes to start.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from tuneplane.cli.commands import Command
+from tuneplane.cli.exits import FAILED, OK
+from tuneplane.cli.problems import Problem, to_problem, unforeseen, usage, write_problem
+from tuneplane.i18n import _, current_language
+
+
+def run_command(path: list[str], entry: Command, arguments: list[str]) -> int:
+    """Run the command at `path` (`["job", "ls"]`); returns the exit code."""
+    as_json = "--json" in arguments
+    try:
+        command = load(entry)
+        result = command.main(args=arguments, prog_name=" ".join(["tp", *path]), standalone_mode=False)
+    except (KeyboardInterrupt, BrokenPipeError):
+        raise
+    except click.Abort:
+        write_problem(Problem("aborted", _("nothing was done"), "", FAILED), as_json=as_json)
+        return FAILED
+    except Exception as error:  # noqa: BLE001 - the edge: a user never sees a traceback
+        problem = _usage_problem(error, path) or to_problem(error) or unforeseen(error)
+        write_problem(problem, as_json=as_json)
+        return problem.exit_code
+    return result if isinstance(result, int) else OK
+
+
+def load(entry: Command) -> click.Command:
+    """The click command of a table entry, its help begun with the summary of the table."""
+    _translate_click()
+    command: click.Command = importlib.import_module(entry.module).command
+    summary = f"{_(entry.summary)}."
+    command.help = f"{summary}\n\n{command.help}" if command.help else summary
+    return command
+
+
+def _usage_problem(error: Exception, path: list[str]) -> Problem | None:
+    """click's errors about the command line, in our words."""
+    if not isinstance(error, click.ClickException):
+        return None
+    command = " ".join(["tp", *path])
+    hint = _("{command} --help shows the options and an example").format(command=command)
+    if isinstance(error, click.NoSuchOption):
+        message = _("{command} has no option {option}").format(command=command, option=error.option_name[:80])
+        known = ", ".join(sorted(error.possibilities or ()))
+        return usage(message, _("did you mean {options}?").format(options=known) if known else hint)
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        name = error.param.get_error_hint(error.ctx) if error.ctx else error.param.name
+        return usage(_("{command} needs {name}").format(command=command, name=str(name).strip("'\"")), hint)
+    return usage(f"{command}: {error.format_message()}", hint)
+
+
+def _translate_click() -> None:
+    """click asks Python's gettext for its few words; let it find ours when another language is wanted."""
+    language = current_language()
+    if language == "en":
+        return
+    import gettext
+    import os
+    from pathlib import Path
+
+    import tuneplane
+
+    os.environ["LANGUAGE"] = language.replace("-", "_")
+    gettext.bindtextdomain("tuneplane", str(Path(tuneplane.__file__).parent / "locale"))
+    gettext.textdomain("tuneplane")

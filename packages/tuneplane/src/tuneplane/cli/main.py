@@ -1,0 +1,93 @@
+"""`tp`: find the command in a table, import its module alone, run it, turn every error into one clear message and an exit code.
+
+`tp --help`, `tp --version` and the help of a group are answered from the table, before the argument parser is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tuneplane import __version__, i18n
+from tuneplane.cli.commands import TREE, Command, Group
+from tuneplane.cli.exits import BROKEN_PIPE, INTERRUPTED, OK, USAGE
+
+HELP_WORDS = ("-h", "--help")
+
+
+def main() -> int:
+    """Entry point of `tp` and `tuneplane`; returns the exit code."""
+    i18n.set_language(i18n.language_from_environment())
+    _tolerate_narrow_terminals()
+    arguments = sys.argv[1:]
+    try:
+        code = run(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has what it wanted (`tp job ls | head`). Nothing may be written at exit any more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return code
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line, without the program's name."""
+    if arguments and arguments[0] in ("--version", "-V"):
+        sys.stdout.write(f"tuneplane {__version__}\n")
+        return OK
+    entry: Command | Group = Group("", TREE)
+    path: list[str] = []
+    while isinstance(entry, Group):
+        if not arguments or arguments[0] in HELP_WORDS:
+            return _help(path, entry)
+        name = arguments[0]
+        following = entry.commands.get(name)
+        if following is None:
+            return _unknown(path, name, entry, arguments)
+        path, arguments, entry = [*path, name], arguments[1:], following
+    from tuneplane.cli.leaf import run_command
+
+    return run_command(path, entry, arguments)
+
+
+def _help(path: list[str], group: Group) -> int:
+    from tuneplane.cli.help import group_help
+
+    sys.stdout.write(group_help(path, group))
+    return OK
+
+
+def _unknown(path: list[str], name: str, group: Group, arguments: list[str]) -> int:
+    from difflib import get_close_matches
+
+    from tuneplane.cli.problems import Problem, write_problem
+    from tuneplane.i18n import _
+
+    above = " ".join(["tp", *path])
+    close = get_close_matches(name, group.commands, n=1)
+    hint = (
+        _("did you mean “{command}”?").format(command=f"{above} {close[0]}")
+        if close
+        else _("{command} --help shows what there is").format(command=above)
+    )
+    message = (
+        _("there is no option {name} here").format(name=name[:80])
+        if name.startswith("-")
+        else _("there is no command “{name}”").format(name=f"{above} {name[:80]}")
+    )
+    write_problem(Problem("usage", message, hint, USAGE), as_json="--json" in arguments)
+    return USAGE
+
+
+def _tolerate_narrow_terminals() -> None:
+    """A terminal that cannot show a character gets a replacement, never a crash."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

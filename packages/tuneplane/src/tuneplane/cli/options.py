@@ -1,0 +1,32 @@
+"""How commands are declared: the decorator, and the options that several of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from tuneplane.i18n import _
+
+Function = Callable[..., Any]
+
+
+def tp_command(*examples: str, about: str = "") -> Callable[[Function], click.Command]:
+    """A command of `tp`: `about` follows the table's summary in its help, `examples` end it. The function may return an exit code."""
+    epilog = "\b\n" + "\n".join([_("Example:"), *(f"  {example}" for example in examples)])
+    return click.command(
+        help=about,
+        epilog=epilog,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help=_("Print JSON instead of text."))
+server_option = click.option(
+    "--server", metavar="NAME|URL", default=None, help=_("The console to talk to, by name or address.")
+)
+yes_option = click.option("--yes", "-y", is_flag=True, help=_("Do not ask."))
+job_argument = click.argument("job", metavar="JOB")
+experiment_argument = click.argument("experiment", metavar="[EXPERIMENT]", required=False, default=None)
+experiments_argument = click.argument("experiments", metavar="[EXPERIMENT]...", nargs=-1)

@@ -1,0 +1,55 @@
+"""A curve in a terminal, drawn with braille dots: two columns and four rows of points in every character."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+_DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
+_BLANK = 0x2800
+
+
+def plot(points: list[tuple[float, float]], *, columns: int = 60, rows: int = 8) -> str:
+    """The curve through (x, y) points, sorted by x or not, with its bounds on the left and below. Points that are not finite are
+    left out; without any point the text is empty."""
+    known = sorted((x, y) for x, y in points if isfinite(x) and isfinite(y))
+    if not known:
+        return ""
+    low, high = min(y for _x, y in known), max(y for _x, y in known)
+    first, last = known[0][0], known[-1][0]
+    grid = [[_BLANK] * columns for _row in range(rows)]
+    width, height = columns * 2 - 1, rows * 4 - 1
+
+    def place(x: float, y: float) -> tuple[int, int]:
+        across = 0.0 if last == first else (x - first) / (last - first)
+        up = 0.5 if high == low else (y - low) / (high - low)
+        return round(across * width), round((1 - up) * height)
+
+    previous: tuple[int, int] | None = None
+    for x, y in known:
+        here = place(x, y)
+        for column, row in _line(previous or here, here):
+            grid[row // 4][column // 2] |= _DOTS[column % 2][row % 4]
+        previous = here
+    labels = [f"{high:.4g}", *[""] * (rows - 2), f"{low:.4g}"]
+    margin = max(len(label) for label in labels)
+    lines = [
+        f"{label:>{margin}} ┤{''.join(map(chr, cells)).rstrip(chr(_BLANK))}"
+        for label, cells in zip(labels, grid, strict=True)
+    ]
+    end = f"{last:g}"
+    lines.append(f"{'':>{margin}} └{f'{first:g}':<{max(1, columns - len(end))}}{end}")
+    return "\n".join(lines) + "\n"
+
+
+def _line(start: tuple[int, int], end: tuple[int, int]) -> list[tuple[int, int]]:
+    """Grid points of a straight line, both ends included."""
+    steps = max(abs(end[0] - start[0]), abs(end[1] - start[1]))
+    if steps == 0:
+        return [end]
+    return [
+        (
+            round(start[0] + (end[0] - start[0]) * step / steps),
+            round(start[1] + (end[1] - start[1]) * step / steps),
+        )
+        for step in range(steps + 1)
+    ]

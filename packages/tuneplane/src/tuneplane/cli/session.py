@@ -1,0 +1,52 @@
+"""The console that a command talks to, and the lab it stands in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tuneplane.client.errors import NotSignedInError
+from tuneplane.client.http import Console
+from tuneplane.client.servers import TOKEN_VARIABLE, Server, choose
+from tuneplane.contract.refusals import RefusedError
+from tuneplane.i18n import _
+from tuneplane.lab.experiments import Experiment, experiment_at, find_experiment
+from tuneplane.lab.find import Lab, find_lab
+
+
+def open_console(wanted: str | None, *, anonymous: bool = False) -> Console:
+    """The chosen console. Without `anonymous` a token is needed: `NotSignedInError` when there is none."""
+    return console_for(choose(wanted), anonymous=anonymous)
+
+
+def console_for(server: Server, *, anonymous: bool = False) -> Console:
+    if server.token is None and not anonymous:
+        raise NotSignedInError(
+            _("not logged in to {server}").format(server=server.url),
+            _("log in with: tp login {server}, or set {variable}").format(
+                server=server.name or server.url, variable=TOKEN_VARIABLE
+            ),
+        )
+    return Console(server.url, server.token, ca_file=server.ca_file)
+
+
+def lab_or_none() -> Lab | None:
+    """The lab around the working directory, or None outside of one; a broken one is still an error."""
+    from tuneplane.lab.find import find_root
+
+    try:
+        find_root()
+    except RefusedError:
+        return None
+    return find_lab()
+
+
+def chosen_experiment(lab: Lab, name: str | None) -> Experiment:
+    """The experiment named, or the one that the working directory lies in."""
+    if name:
+        return find_experiment(lab, name)
+    here = experiment_at(lab, Path.cwd())
+    if here is None:
+        import click
+
+        raise click.UsageError(_("name an experiment; tp ls shows them"))
+    return here

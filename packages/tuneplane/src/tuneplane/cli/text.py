@@ -1,0 +1,72 @@
+"""Text for a terminal: tables that line up, also with Chinese in them, and nothing that could steer the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def clean(text: str, *, keep_lines: bool = False) -> str:
+    """Without control characters, which in a terminal move the cursor, recolour or worse. Tabs become spaces."""
+    if text.isprintable():
+        return text
+    kept = "\n\t" if keep_lines else ""
+    return "".join(
+        char if char.isprintable() or char in kept else " " if char in "\n\r\t" else "\N{REPLACEMENT CHARACTER}"
+        for char in text
+    )
+
+
+def width(text: str) -> int:
+    """Columns that the text takes; a Chinese character takes two."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Columns padded to their widest cell, the last one as it is. None is shown as `-`."""
+    cells = [list(headers), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(width(row[column]) for row in cells) for column in range(len(headers))]
+    return "".join(_line(row, widths) for row in cells)
+
+
+def fields(pairs: Iterable[tuple[str, Any]]) -> str:
+    """`name  value` lines, the values lined up; pairs whose value is None or empty are left out."""
+    shown = [(name, _cell(value)) for name, value in pairs if value not in (None, "", [], {})]
+    widest = max((width(name) for name, _value in shown), default=0)
+    return "".join(f"{name}{' ' * (widest - width(name))}  {value}\n" for name, value in shown)
+
+
+def write(text: str) -> None:
+    sys.stdout.write(text)
+
+
+def write_json(value: Any) -> None:
+    """One JSON value on stdout."""
+    import json
+
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def note(text: str) -> None:
+    """A remark beside the result: on stderr, so that it never mixes with what a script reads."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def on_terminal() -> bool:
+    """Whether a person sits in front of both ends, so that a question can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else clean(str(value))
+
+
+def _line(row: list[str], widths: list[int]) -> str:
+    padded = [cell + " " * (most - width(cell)) for cell, most in zip(row[:-1], widths, strict=False)]
+    return "  ".join([*padded, row[-1]]).rstrip() + "\n"

@@ -1,0 +1,96 @@
+"""Everything that can be checked about an experiment without a console: lock, config, `--set` values, the files it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tuneplane.contract.refusals import Refusal, RefusedError
+from tuneplane.i18n import _
+from tuneplane.lab.config import ResolvedConfig, load_config
+from tuneplane.lab.experiments import Experiment
+from tuneplane.lab.find import Lab
+from tuneplane.lab.overrides import split_overrides
+from tuneplane.recipes.index import Entry, load_index
+from tuneplane.recipes.lock import check_lock, read_lock
+from tuneplane.recipes.validate import check_config, parse_set_values
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found out about one experiment. `lock`, `entry` and `config` are None when they could not be read; `hyperparams` are
+    the `--set` values by parameter name; `refusals` is empty for an experiment that may be submitted."""
+
+    experiment: Experiment
+    lock: dict[str, Any] | None = None
+    entry: Entry | None = None
+    config: ResolvedConfig | None = None
+    hyperparams: dict[str, Any] = field(default_factory=dict)
+    refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def method(self) -> str:
+        """The method of the lock, empty when there is none."""
+        return str(self.lock["recipe"]["name"]) if self.lock else ""
+
+
+def check_experiment(lab: Lab, experiment: Experiment, overrides: Sequence[str] = ()) -> Checked:
+    """Check one experiment completely; `overrides` are `name=value` texts of `--set`. Never stops at the first problem."""
+    texts, refusals = split_overrides(overrides)
+    lock = _read_lock(experiment, refusals)
+    entry = load_index()["methods"].get(lock["recipe"]["name"]) if lock else None
+    if lock is not None:
+        refusals += check_lock(lock, entry, experiment.name, str(experiment.lock))
+    config = _read_config(lab, experiment, refusals)
+    hyperparams: dict[str, Any] = {}
+    if lock is not None and entry is not None:
+        version = _known_version(entry, lock)
+        hyperparams, _wrong = parse_set_values(entry, texts, version)
+        refusals += _check_files(experiment, entry)
+        refusals += check_config(
+            entry, config.values if config else {}, config.positions if config else {}, texts, version
+        )
+    return Checked(experiment, lock, entry, config, hyperparams, tuple(refusals))
+
+
+def _known_version(entry: Entry, lock: dict[str, Any]) -> str | None:
+    """The locked version of the framework, None (the default one) when the catalog no longer has it."""
+    version: str = lock["framework"]["version"]
+    return version if version in entry["manifest"]["runtime"]["versions"] else None
+
+
+def _read_lock(experiment: Experiment, refusals: list[Refusal]) -> dict[str, Any] | None:
+    try:
+        return read_lock(experiment.lock, experiment.name)
+    except RefusedError as error:
+        refusals.extend(error.refusals)
+        return None
+
+
+def _read_config(lab: Lab, experiment: Experiment, refusals: list[Refusal]) -> ResolvedConfig | None:
+    try:
+        return load_config(experiment.directory, lab.root)
+    except RefusedError as error:
+        refusals.extend(error.refusals)
+        return None
+
+
+def _check_files(experiment: Experiment, entry: Entry) -> list[Refusal]:
+    """The script that the recipe starts must be there."""
+    entrypoint = entry["manifest"]["entrypoint"]
+    path = experiment.directory / entrypoint["value"]
+    if entrypoint["kind"] != "experiment" or path.is_file():
+        return []
+    return [
+        Refusal(
+            "file-missing",
+            _("{method} runs {file} of the experiment, and there is none").format(
+                method=entry["manifest"]["name"], file=entrypoint["value"]
+            ),
+            _("write it, or take it from a new experiment: tp new <name> --method {method}").format(
+                method=entry["manifest"]["name"]
+            ),
+            file=str(path),
+        )
+    ]
