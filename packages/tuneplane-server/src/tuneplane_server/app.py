@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from tuneplane.contract import words
 from tuneplane_server import __version__
 from tuneplane_server.clock import SYSTEM_CLOCK, Clock
+from tuneplane_server.console.pages import install_site
 from tuneplane_server.db import migrations
 from tuneplane_server.features.accounts.api import router as accounts_router
 from tuneplane_server.services import Services
@@ -23,7 +24,7 @@ MIB = 1024 * 1024
 BODY_LIMIT = 1 * MIB
 
 _LATER = ("tuneplane_server.features.ingest.api", "tuneplane_server.features.telemetry.api",
-          "tuneplane_server.features.artifacts.api", "tuneplane_server.console.pages")  # fmt: skip
+          "tuneplane_server.features.artifacts.api")  # fmt: skip
 
 
 def create_app(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> FastAPI:
@@ -53,6 +54,7 @@ def create_app(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> FastAPI:
         with suppress(ModuleNotFoundError):
             if find_spec(name) is not None and hasattr(module := importlib.import_module(name), "router"):
                 app.include_router(module.router)
+    install_site(app)
     _add_layers(app, settings)
     return app
 

@@ -121,9 +121,14 @@ def number(value: Any) -> str:
     if value == int(value) and magnitude < 1e6:
         return str(int(value))
     if 1e-3 <= magnitude < 1e6:
-        return f"{value:.{max(0, 4 - math.floor(math.log10(magnitude)))}f}".rstrip("0").rstrip(".")
+        return _shorn(f"{value:.{max(0, 4 - math.floor(math.log10(magnitude)))}f}")
     mantissa, _e, exponent = f"{value:.3e}".partition("e")
-    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+    return f"{_shorn(mantissa)}e{int(exponent)}"
+
+
+def _shorn(text: str) -> str:
+    """A decimal without the zeros at its end."""
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def short_digest(digest: str | None) -> str:

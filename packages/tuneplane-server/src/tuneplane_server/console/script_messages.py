@@ -39,13 +39,10 @@ MESSAGES = (
     N_("{metric}: {count} points, latest {latest}, from {min} to {max}"),
     N_("{min} to {max}, {count} points"),
     N_("step"),
-    N_("epoch"),
-    N_("time"),
     N_("smoothed"),
     N_("attempt {n}"),
     N_("replaced by attempt {n}"),
     N_("no value above zero to show on a log scale"),
-    N_("not a number"),
     N_("No metric has this name."),
     N_("Show all {count} metrics of this group"),
     # logs
@@ -55,8 +52,6 @@ MESSAGES = (
     N_("Earlier lines are not shown. Read from the start, or download the raw log."),
     N_("rank {n}"),
     N_("Follow"),
-    # samples
-    N_("New samples"),
 )
 
 

@@ -1,0 +1,115 @@
+"""The API's shapes arranged for templates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tuneplane_server.console.views import artifacts, environment, events, jobs, samples
+
+
+def job(**changes: Any) -> dict[str, Any]:
+    return {
+        "id": "0mh0000000000000",
+        "phase": "running",
+        "desired": "run",
+        "conditions": [],
+        "reason": None,
+        "pools": [{"series": "h200", "nodes": 2, "gpus_per_node": 8}],
+        "started_at": "2026-07-31T12:00:00+00:00",
+        "finished_at": "2026-07-31T12:03:05+00:00",
+        "latest": {},
+        "spec": None,
+        "runtime": {"runtime_id": "trl-1.16", "image": None, "source": "catalog"},
+    } | changes
+
+
+def test_the_methods_main_metric_stands_for_the_job() -> None:
+    latest = {name: {"step": 4, "value": 1.0, "time": 0.0} for name in ("train/loss", "train/reward", "system/gpu")}
+    assert jobs.main_metric(latest, "train/reward") == {"name": "train/reward", "step": 4, "value": 1.0, "time": 0.0}
+    assert jobs.main_metric(latest, None)["name"] == "train/loss"  # type: ignore[index]
+    assert jobs.main_metric({"train/zeta": latest["train/loss"]}, "train/loss")["name"] == "train/zeta"  # type: ignore[index]
+    assert jobs.main_metric({"system/gpu": latest["system/gpu"]}, None) is None
+
+
+def test_a_cancel_that_is_under_way_is_marked_until_the_job_has_ended() -> None:
+    assert [mark["text"] for mark in jobs.present(job(desired="cancel"))["marks"]] == ["cancel asked"]
+    assert jobs.present(job(desired="cancel", phase="cancelled"))["marks"] == []
+
+
+def test_conditions_stand_beside_the_phase() -> None:
+    shown = jobs.present(job(conditions=[{"type": "unreachable", "since": "", "text": "cannot be asked"}]))
+    assert shown["marks"] == [{"text": "unreachable", "title": "cannot be asked", "tone": "warn"}]
+
+
+def test_phase_tabs_count_every_phase_in_the_order_of_a_life() -> None:
+    tabs = jobs.phase_tabs({"running": 2, "failed": 1})
+    assert [(tab["value"], tab["count"]) for tab in tabs][:4] == [("", 3), ("queued", 0), ("starting", 0), ("running", 2)]
+
+
+def test_an_ignored_event_keeps_what_it_wanted_and_looks_quiet() -> None:
+    shown = events.present({"kind": "ended", "from": "failed", "to": "failed", "ignored": True, "data": {}})
+    assert (shown["ignored"], shown["tone"]) == (True, "quiet")
+
+
+def test_event_data_is_flat_and_bounded() -> None:
+    data = {"nodes": ["a", "b"], "verdict": {"phase": "failed", "note": None}, "long": "x" * 1000}
+    details = dict(events.present({"kind": "ended", "from": "running", "to": "finishing", "data": data})["details"])
+    assert details["nodes"] == "a, b"
+    assert details["verdict.phase"] == "failed"
+    assert "verdict.note" not in details
+    assert len(details["long"]) == 401
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        ("plain", "plain"),
+        ([{"role": "user", "content": "hi"}], "hi"),
+        ([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "user: a\n\nassistant: b"),
+        ([1, 2], "[\n 1,\n 2\n]"),
+        ({"a": 1}, '{\n "a": 1\n}'),
+    ],
+)
+def test_sample_texts_may_be_chats_or_anything(value: Any, text: str) -> None:
+    assert samples.text_of(value) == text
+
+
+@pytest.mark.parametrize("data", [{}, {"rewards": 3, "reward": "high", "messages": "no list"}, [], None, "text"])
+def test_odd_samples_become_empty_cards(data: Any) -> None:
+    card = samples.present({"attempt": 1, "rank": 0, "step": 1, "time": 0.0, "kind": "completion", "data": data})
+    assert (card["completion"], card["reward"], card["rewards"], card["messages"]) == ("", None, {}, [])
+
+
+def test_files_become_a_tree_with_sums() -> None:
+    files = [
+        {"attempt": 1, "path": "checkpoints/checkpoint-4/model.safetensors", "size": 100, "sha256": None},
+        {"attempt": 1, "path": "checkpoints/checkpoint-4/trainer_state.json", "size": 20, "sha256": None},
+        {"attempt": 1, "path": "outcome.json", "size": 3, "sha256": "ab"},
+        {"attempt": 2, "path": "outcome.json", "size": 4, "sha256": "cd"},
+    ]
+    shown = artifacts.present({"files": files, "checkpoints": [], "out_dir": "/srv/out"})
+    newest, first = shown["trees"]
+    assert (newest["attempt"], newest["size"], newest["count"]) == (2, 4, 1)
+    assert (first["size"], first["count"], [file["name"] for file in first["files"]]) == (123, 3, ["outcome.json"])
+    (checkpoints,) = first["folders"]
+    (checkpoint,) = checkpoints["folders"]
+    assert (checkpoints["size"], checkpoint["name"], checkpoint["count"]) == (120, "checkpoint-4", 2)
+
+
+def test_the_environment_shows_the_command_first_and_leaves_out_what_is_empty() -> None:
+    spec = {
+        "spec": {
+            "recipe": {"name": "trl/sft", "version": "1.0.0", "digest": "ab" * 32},
+            "config": {"a": {"b": 1}, "none": None, "empty": []},
+            "env": {},
+        },
+        "provenance": {"git_commit": "0" * 40, "git_dirty": True, "client_version": "0.1.0"},
+    }
+    blocks = environment.blocks(job(spec=spec), {}, {"command": ["python", "train me.py"]})
+    assert [block["title"] for block in blocks] == ["Command", "Recipe and runtime", "Resolved config"]
+    assert blocks[0]["text"] == "python 'train me.py'"
+    assert blocks[2]["rows"] == [("a.b", "1")]
+    assert ("git commit", "0" * 40 + " with uncommitted changes") in blocks[1]["rows"]
