@@ -1,0 +1,146 @@
+"""The steps of a submission: check here, plan the package, ask the console, send the package, send the JobSpec.
+
+Everything that is wrong is said at once: what is found here, together with what admission finds in the same JobSpec.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Any
+
+from tuneplane.cli.submit_values import Values
+from tuneplane.client.http import Console
+from tuneplane.client.replies import to_refusal
+from tuneplane.contract.refusals import Refusal, RefusedError
+from tuneplane.i18n import _
+from tuneplane.lab.check import Checked, check_experiment
+from tuneplane.lab.experiments import Experiment
+from tuneplane.lab.find import Lab
+from tuneplane.lab.jobspec import NO_PACKAGE, Origin, SubmitOptions, assemble
+from tuneplane.lab.pack import write_package
+from tuneplane.lab.plan import PackagePlan, plan_package
+from tuneplane.lab.pools import Pools, make_pools
+from tuneplane.lab.provenance import GitState, git_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tuneplane.client.types import DryRun, Job
+
+
+@dataclass
+class Draft:
+    """A submission so far. `refusals` grows; `pools` is set once they are known, `digest` once the package is written."""
+
+    lab: Lab
+    checked: Checked
+    options: SubmitOptions
+    plan: PackagePlan | None
+    refusals: list[Refusal]
+    git: GitState = field(default_factory=GitState)
+    pools: Pools | None = None
+    digest: str = NO_PACKAGE
+
+    @property
+    def experiment(self) -> Experiment:
+        return self.checked.experiment
+
+
+def draft(lab: Lab, experiment: Experiment, given: dict[str, Any]) -> Draft:
+    """Everything that can be found out without a console; `given`: the options of `tp submit` by name."""
+    checked = check_experiment(lab, experiment, given["set"])
+    values = Values()
+    options = values.options(given)
+    refusals = [*checked.refusals, *values.refusals]
+    plan = None
+    try:
+        plan = plan_package(lab, experiment)
+    except RefusedError as error:
+        refusals += error.refusals
+    return Draft(lab, checked, options, plan, refusals, git_state(lab, experiment))
+
+
+def shape(made: Draft, given: dict[str, Any], hardware: list[Any] | None) -> None:
+    """Work out the pools; `hardware`: the console's profiles, None without a console."""
+    pools, refusals = make_pools(given["profile"], hardware, cpus=given["cpus"], memory_gb=given["memory_gb"])
+    made.refusals += refusals
+    made.pools = None if refusals else pools
+
+
+def jobspec(made: Draft) -> dict[str, Any] | None:
+    """The JobSpec as far as it goes; None when the config, the lock or the pools are missing."""
+    checked = made.checked
+    if checked.config is None or checked.lock is None or checked.entry is None or made.pools is None:
+        return None
+    return assemble(
+        made.lab,
+        checked.experiment.name,
+        checked.config,
+        checked.lock,
+        checked.entry,
+        checked.hyperparams,
+        made.pools,
+        made.options,
+        Origin(made.digest, made.git),
+    )
+
+
+def ask_admission(console: Console, made: Draft) -> DryRun | None:
+    """What admission says to the JobSpec; its refusals join those found here, each once. None when there is no JobSpec to ask with."""
+    spec = jobspec(made)
+    if spec is None:
+        return None
+    answer = console.dry_run(spec)
+    known = {(refusal.code, refusal.message) for refusal in made.refusals}
+    theirs = [to_refusal(item) for item in answer.get("refusals") or []]
+    made.refusals += [refusal for refusal in theirs if (refusal.code, refusal.message) not in known]
+    return answer
+
+
+@contextmanager
+def packed(made: Draft) -> Iterator[tuple[IO[bytes], int]]:
+    """The package in a file without a name, and its size in bytes: nothing else can change it, and nothing is left of it after a crash."""
+    assert made.plan is not None
+    with tempfile.TemporaryFile() as file:
+        made.digest = write_package(made.plan, file)
+        yield file, file.tell()
+
+
+def scan(made: Draft) -> None:
+    """Write the package to nowhere, for its digest and for the secrets in its files."""
+    if made.plan is None:
+        return
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device, not a path of ours
+        try:
+            made.digest = write_package(made.plan, nowhere)
+        except RefusedError as error:
+            made.refusals += error.refusals
+
+
+def send(console: Console, made: Draft, file: IO[bytes], size: int) -> Job:
+    """Send what the console does not have yet, then the JobSpec."""
+    if not console.has_package(made.digest):
+        ask_admission(console, made)  # before the upload: it may be large, and the answer no
+        if made.refusals:
+            raise RefusedError(made.refusals)
+        with _upload_progress(size) as progress:
+            console.upload_package(made.digest, file, size, progress)
+    spec = jobspec(made)
+    assert spec is not None
+    return console.submit(spec, secrets.token_hex(16))
+
+
+@contextmanager
+def _upload_progress(size: int) -> Iterator[Any]:
+    if size < 4_000_000 or not sys.stderr.isatty():
+        yield None
+        return
+    from tuneplane.cli.progress import byte_bar
+
+    with byte_bar(_("sending the package"), size) as advance:
+        yield advance
