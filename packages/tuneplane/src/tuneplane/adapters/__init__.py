@@ -27,5 +27,5 @@ def compile(capsule: Mapping[str, Any], machine: Machine) -> Command:  # noqa: A
     kind = capsule["jobspec"]["spec"]["framework"]["kind"]
     adapter = FRAMEWORKS.get(kind)
     if adapter is None:
-        raise AdapterError("framework-unknown", f"no adapter for framework {kind!r}")
+        raise AdapterError(f"no adapter for framework {kind!r}")
     return adapter(capsule, machine)

@@ -54,9 +54,11 @@ class Command:
 
 
 class AdapterError(Exception):
-    """The capsule cannot be turned into a command. `code` is stable, `detail` one English sentence for the outcome record."""
+    """The capsule cannot be turned into a command. `code` is of the server's reason table, `detail` one English sentence for the
+    outcome record: admission let something through that this runner does not know, so it is the platform's fault."""
 
-    def __init__(self, code: str, detail: str) -> None:
+    code = "runner-failed"
+
+    def __init__(self, detail: str) -> None:
         super().__init__(detail)
-        self.code = code
         self.detail = detail

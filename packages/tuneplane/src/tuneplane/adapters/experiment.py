@@ -20,9 +20,7 @@ def entry_file(capsule: Mapping[str, Any]) -> str:
     """The script of the experiment that the recipe names, relative to the experiment's directory."""
     entrypoint = capsule["recipe"]["entrypoint"]
     if entrypoint["kind"] != "experiment":
-        raise AdapterError(
-            "entrypoint-unknown", "entry point of kind {!r} is not for this adapter".format(entrypoint["kind"])
-        )
+        raise AdapterError("entry point of kind {!r} is not for this adapter".format(entrypoint["kind"]))
     return str(entrypoint["value"])
 
 
@@ -33,7 +31,7 @@ def effective_config(capsule: Mapping[str, Any]) -> Dict[str, Any]:
     paths = recipe.get("param_paths") or {}
     for name, value in (spec.get("hyperparams") or {}).items():
         if name not in paths:
-            raise AdapterError("param-unknown", f"the recipe has no parameter {name!r}")
+            raise AdapterError(f"the recipe has no parameter {name!r}")
         set_at(config, paths[name], value)
     for path, value in (recipe["adapter_options"].get("fixed") or {}).items():
         set_at(config, path, value)
