@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Optional
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,8 @@ def make_job(tmp_path: Path, console: IngestServer) -> MakeJob:
 
     def make(
         script: str,
-        files: Optional[Dict[str, str]] = None,
-        change: Optional[Callable[[Dict[str, Any]], None]] = None,
+        files: dict[str, str] | None = None,
+        change: Callable[[dict[str, Any]], None] | None = None,
         machines: int = 1,
     ) -> JobFolder:
         return JobFolder(tmp_path / "root", {"train.sh": script, **(files or {})}, console.url(JOB), change, machines)

@@ -7,11 +7,12 @@ import json
 import socket
 import threading
 from collections import deque
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+from typing import Any
 
 TOKEN = "token-of-this-attempt"
-Key = Tuple[int, int, str]
+Key = tuple[int, int, str]
 
 
 class IngestServer:
@@ -23,21 +24,21 @@ class IngestServer:
     """
 
     def __init__(self) -> None:
-        self.stored: Dict[Key, Dict[int, Dict[str, Any]]] = {}
+        self.stored: dict[Key, dict[int, dict[str, Any]]] = {}
         self.duplicates = 0
         self.batches = 0
         self.refused = 0
-        self.heartbeats: List[Dict[str, Any]] = []
-        self.faults: Deque[str] = deque()
+        self.heartbeats: list[dict[str, Any]] = []
+        self.faults: deque[str] = deque()
         self.denied = False
         self.desired = "run"
-        self.renewed_token: Optional[str] = None
+        self.renewed_token: str | None = None
         self.token = TOKEN
         self.max_body = 4 * 1024 * 1024
-        self.refuse: Callable[[Dict[str, Any]], bool] = lambda record: False
-        self.tried_at: List[float] = []
+        self.refuse: Callable[[dict[str, Any]], bool] = lambda record: False
+        self.tried_at: list[float] = []
         self.changed = threading.Condition()
-        self._http: Optional[ThreadingHTTPServer] = None
+        self._http: ThreadingHTTPServer | None = None
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
@@ -52,7 +53,7 @@ class IngestServer:
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True
 
-            def do_POST(self) -> None:  # noqa: N802 - the base class' name
+            def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 server._handle(self, body)
 
@@ -80,10 +81,10 @@ class IngestServer:
         with self.changed:
             assert self.changed.wait_for(predicate, seconds), "the server did not see it in time"
 
-    def seqs(self, stream: str, rank: int = 0, attempt: int = 1) -> List[int]:
+    def seqs(self, stream: str, rank: int = 0, attempt: int = 1) -> list[int]:
         return sorted(self.stored.get((attempt, rank, stream), {}))
 
-    def records(self, stream: str, rank: int = 0, attempt: int = 1) -> List[Dict[str, Any]]:
+    def records(self, stream: str, rank: int = 0, attempt: int = 1) -> list[dict[str, Any]]:
         found = self.stored.get((attempt, rank, stream), {})
         return [found[seq] for seq in sorted(found)]
 
@@ -91,13 +92,10 @@ class IngestServer:
         """The bytes of one output stream, in order."""
         from base64 import b64decode
 
-        parts = []
-        for record in self.records("log"):
-            if record["fd"] == fd:
-                parts.append(b64decode(record["data64"]) if "data64" in record else record["data"].encode("utf-8"))
-        return b"".join(parts)
+        records = [record for record in self.records("log") if record["fd"] == fd]
+        return b"".join(b64decode(it["data64"]) if "data64" in it else it["data"].encode("utf-8") for it in records)
 
-    def events(self, name: str) -> List[Dict[str, Any]]:
+    def events(self, name: str) -> list[dict[str, Any]]:
         return [record["data"] for record in self.records("event") if record["event"] == name]
 
     def assert_no_gaps(self) -> None:
@@ -149,7 +147,7 @@ class IngestServer:
             self._answer(request, 400, {"code": "request-invalid", "detail": "line 1"})
             return
         accepted = duplicate = 0
-        ack: Dict[str, int] = {}
+        ack: dict[str, int] = {}
         with self.changed:
             for record in records:
                 key = (record["attempt"], record["rank"], record["stream"])
@@ -169,7 +167,11 @@ class IngestServer:
             self._answer(request, 200, {"accepted": accepted, "duplicate": duplicate, "ack": ack})
 
     def _answer(
-        self, request: BaseHTTPRequestHandler, status: int, body: Dict[str, Any], headers: Optional[Dict[str, str]] = None
+        self,
+        request: BaseHTTPRequestHandler,
+        status: int,
+        body: dict[str, Any],
+        headers: dict[str, str] | None = None,
     ) -> None:
         self._raw(request, status, json.dumps(body).encode(), "application/json", headers or {})
 
@@ -179,7 +181,7 @@ class IngestServer:
         status: int,
         body: bytes,
         kind: str,
-        headers: Optional[Dict[str, str]] = None,
+        headers: dict[str, str] | None = None,
     ) -> None:
         request.send_response(status)
         request.send_header("Content-Type", kind)
@@ -190,7 +192,7 @@ class IngestServer:
         request.wfile.write(body)
 
 
-def contiguous(stream: Dict[int, Any]) -> int:
+def contiguous(stream: dict[int, Any]) -> int:
     seq = 0
     while seq + 1 in stream:
         seq += 1

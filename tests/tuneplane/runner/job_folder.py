@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional
+from typing import Any
 
 from tuneplane.runner.archive import build_runner
 from tuneplane.runner.bootstrap import render_bootstrap
@@ -27,9 +28,9 @@ class JobFolder:
     def __init__(
         self,
         root: Path,
-        files: Dict[str, str],
+        files: dict[str, str],
         ingest_url: str,
-        change: Optional[Callable[[Dict[str, Any]], None]] = None,
+        change: Callable[[dict[str, Any]], None] | None = None,
         machines: int = 1,
     ) -> None:
         self.root = root
@@ -52,7 +53,7 @@ class JobFolder:
         script = render_bootstrap(hashlib.sha256(content).hexdigest(), hashlib.sha256(runner).hexdigest())
         (self.capsule_dir / "bootstrap.sh").write_text(script)
 
-    def environment(self, token: Optional[str] = "token-of-this-attempt", **more: str) -> Dict[str, str]:
+    def environment(self, token: str | None = "token-of-this-attempt", **more: str) -> dict[str, str]:
         environment = {
             "PATH": os.environ["PATH"],
             "TMPDIR": str(self.tmp),
@@ -71,7 +72,9 @@ class JobFolder:
         environment.update(more)
         return environment
 
-    def start(self, shell: str = "sh", token: Optional[str] = "token-of-this-attempt", **more: str) -> "subprocess.Popen[str]":
+    def start(
+        self, shell: str = "sh", token: str | None = "token-of-this-attempt", **more: str
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [*shell.split(), str(self.capsule_dir / "bootstrap.sh")],
             env=self.environment(token, **more),
@@ -81,21 +84,21 @@ class JobFolder:
             text=True,
         )
 
-    def run(self, seconds: float = 90.0, **more: str) -> "subprocess.CompletedProcess[str]":
+    def run(self, seconds: float = 90.0, **more: str) -> subprocess.CompletedProcess[str]:
         process = self.start(**more)
         out, err = process.communicate(timeout=seconds)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
-    def outcome(self, name: str = "outcome.json") -> Dict[str, Any]:
+    def outcome(self, name: str = "outcome.json") -> dict[str, Any]:
         return json.loads((self.out / name).read_text())
 
-    def artifacts(self) -> Dict[str, Any]:
+    def artifacts(self) -> dict[str, Any]:
         return json.loads((self.out / "artifacts.json").read_text())
 
 
 def capsule_values(
     root: Path, job: JobFolder, package_digest: str, runner_digest: str, ingest_url: str, machines: int
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """A custom/custom capsule; the contract tests hold it against the model."""
     pool = {"name": "main", "nodes": machines, "gpus_per_node": 0}
     return {
@@ -135,7 +138,7 @@ def capsule_values(
     }
 
 
-def make_package(files: Dict[str, str]) -> bytes:
+def make_package(files: dict[str, str]) -> bytes:
     members = [(file_member(name, text), text) for name, text in sorted(files.items())]
     return make_archive([(member, text.encode()) for member, text in members])
 
@@ -146,7 +149,7 @@ def file_member(name: str, text: str) -> tarfile.TarInfo:
     return member
 
 
-def make_archive(members: "list[tuple[tarfile.TarInfo, bytes]]") -> bytes:
+def make_archive(members: list[tuple[tarfile.TarInfo, bytes]]) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for member, content in members:
@@ -160,5 +163,3 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.02)
-
-

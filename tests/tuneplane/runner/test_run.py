@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
-from typing import Any, Callable, Dict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,54 +23,64 @@ def test_a_run_that_succeeds_is_told_completely(make_job: MakeJob, console: Inge
     assert done.returncode == 0, done.stderr
     outcome = job.outcome()
     assert (outcome["result"], outcome["exit_code"], outcome["spool_drained"]) == ("succeeded", 0, True)
-    assert "hello" in outcome["log_tail"] and "oops" in outcome["log_tail"]
-    assert console.text("stdout") == b"hello\n" and console.text("stderr") == b"oops\n"
+    assert "hello" in outcome["log_tail"]
+    assert "oops" in outcome["log_tail"]
+    assert console.text("stdout") == b"hello\n"
+    assert console.text("stderr") == b"oops\n"
     assert [event["event"] for event in console.records("event")] == ["trainer-started", "trainer-exited", "outcome"]
-    assert job.artifacts()["files"][0]["path"] == "model.bin" and len(job.artifacts()["files"][0]["sha256"]) == 64
+    assert job.artifacts()["files"][0]["path"] == "model.bin"
+    assert len(job.artifacts()["files"][0]["sha256"]) == 64
     console.assert_no_gaps()
     assert list(job.tmp.iterdir()) == [], "the work dir is left behind"
     assert {beat["state"] for beat in console.heartbeats} <= {"preparing", "running", "draining"}
 
 
-@pytest.mark.parametrize(("script", "code", "expected"), [("exit 3", 3, {"exit_code": 3}), ("kill -SEGV $$", 139, {"signal": 11})])
-def test_the_exit_code_is_the_trainers(make_job: MakeJob, script: str, code: int, expected: Dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    ("script", "code", "expected"), [("exit 3", 3, {"exit_code": 3}), ("kill -SEGV $$", 139, {"signal": 11})]
+)
+def test_the_exit_code_is_the_trainers(make_job: MakeJob, script: str, code: int, expected: dict[str, int]) -> None:
     job = make_job(script)
     assert job.run().returncode == code
     outcome = job.outcome()
-    assert outcome["result"] == "failed" and expected.items() <= outcome.items()
+    assert outcome["result"] == "failed"
+    assert expected.items() <= outcome.items()
 
 
 def test_environment_arrives_intact_and_identity_cannot_be_replaced(make_job: MakeJob) -> None:
-    odd = {"EQUALS": "a=b=c", "QUOTES": "\"it's\"", "LINES": "one\ntwo\n", "NOTHING": "", "SPACE": " x ", "HAN": "训练"}
+    odd = {"EQUALS": "a=b=c", "QUOTES": '"it\'s"', "LINES": "one\ntwo\n", "NOTHING": "", "SPACE": " x ", "HAN": "训练"}
 
-    def change(capsule: Dict[str, Any]) -> None:
+    def change(capsule: dict[str, Any]) -> None:
         capsule["jobspec"]["spec"]["env"] = {**odd, "TUNEPLANE_RUN_ID": "stolen", "HF_HOME": "/elsewhere"}
         capsule["paths"]["train_data"] = "/data/train"
 
-    script = "exec \"$TUNEPLANE_PYTHON\" -c 'import json,os; json.dump(dict(os.environ), open(os.environ[\"TUNEPLANE_OUT_DIR\"]+\"/env\",\"w\"))'"
+    script = 'exec "$TUNEPLANE_PYTHON" -c \'import json,os; json.dump(dict(os.environ), open(os.environ["TUNEPLANE_OUT_DIR"]+"/env","w"))\''
     job = make_job(script, change=change)
     done = job.run(TUNEPLANE_RESUME_FROM="/of/the/image", LINES="mangled")
     assert done.returncode == 0, done.stderr
     env = json.loads((job.out / "env").read_text())
     assert {name: env[name] for name in odd} == odd
-    assert env["TUNEPLANE_RUN_ID"] == JOB and env["HF_HOME"] == str(job.root / "cache/hub/huggingface")
-    assert env["TRAIN_DATA_DIR"] == "/data/train" and "VALIDATION_DATA_DIR" not in env
+    assert env["TUNEPLANE_RUN_ID"] == JOB
+    assert env["HF_HOME"] == str(job.root / "cache/hub/huggingface")
+    assert env["TRAIN_DATA_DIR"] == "/data/train"
+    assert "VALIDATION_DATA_DIR" not in env
     assert "TUNEPLANE_RESUME_FROM" not in env, "an image pretends to a resume point"
-    assert "RANK" not in env and "WORLD_SIZE" not in env
+    assert "RANK" not in env
+    assert "WORLD_SIZE" not in env
     assert env["PYTHONPATH"] == env["TUNEPLANE_WORK_DIR"] + "/tuneplane_lib"
     assert env["TUNEPLANE_EXP_DIR"] == env["TUNEPLANE_WORK_DIR"] + "/lab/experiments/exp" == env["PWD"]
     assert json.loads(env["TUNEPLANE_POOL_TOPOLOGY"])[0]["name"] == "main"
 
 
 def test_external_observability_leaves_pythonpath_alone(make_job: MakeJob, console: IngestServer) -> None:
-    def change(capsule: Dict[str, Any]) -> None:
+    def change(capsule: dict[str, Any]) -> None:
         capsule["jobspec"]["spec"]["framework"].update(observability="external", observability_url="https://w.example")
         capsule["jobspec"]["spec"]["env"] = {"PYTHONPATH": "/mine"}
 
     job = make_job('echo "$PYTHONPATH"; ls "$TUNEPLANE_WORK_DIR"', change=change)
     assert job.run().returncode == 0
     lines = console.text("stdout").decode().split()
-    assert lines[0] == "/mine" and "tuneplane_lib" not in lines
+    assert lines[0] == "/mine"
+    assert "tuneplane_lib" not in lines
 
 
 REPORTING = """
@@ -87,10 +98,10 @@ def test_metrics_samples_and_hyperparameters_reach_the_console(make_job: MakeJob
     job = make_job('exec "$TUNEPLANE_PYTHON" report.py', files={"report.py": REPORTING})
     done = job.run()
     assert done.returncode == 0, job.outcome()["log_tail"]
-    points: Dict[str, Any] = {}
+    points: dict[str, Any] = {}
     for record in console.records("metric"):
         for name, columns in record["series"].items():
-            points.setdefault(name, []).extend(zip(columns["step"], columns["value"]))
+            points.setdefault(name, []).extend(zip(columns["step"], columns["value"]))  # noqa: B905 - strict= needs 3.10
     assert set(points) == {"train/loss", "train/lr", "raw/odd"}
     assert points["train/loss"] == [(step, 1 / (step + 1)) for step in range(100)]
     assert points["raw/odd"][3] == (3, "NaN")
@@ -103,7 +114,7 @@ def test_a_grandchild_that_keeps_stdout_open_does_not_hold_the_run(make_job: Mak
     assert job.run().returncode == 0
     assert console.text("stdout") == b"done\n"
     pid = int((job.out / "pid").read_text())
-    assert not os.path.exists(f"/proc/{pid}"), "the process left behind still lives"
+    assert not Path(f"/proc/{pid}").exists(), "the process left behind still lives"
     assert console.events("warning")[0]["code"] == "processes-left"
 
 
@@ -114,12 +125,15 @@ def test_output_in_flight_after_the_exit_is_not_lost(make_job: MakeJob, console:
 
 
 def test_sigterm_reaches_the_trainer_and_gives_it_grace(make_job: MakeJob, console: IngestServer) -> None:
-    job = make_job("trap 'echo saving; touch $TUNEPLANE_OUT_DIR/saved; exit 7' TERM; touch $TUNEPLANE_OUT_DIR/up; while :; do sleep 0.05; done")
+    job = make_job(
+        "trap 'echo saving; touch $TUNEPLANE_OUT_DIR/saved; exit 7' TERM; touch $TUNEPLANE_OUT_DIR/up; while :; do sleep 0.05; done"
+    )
     process = job.start()
     wait_until((job.out / "up").exists)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
-    assert process.returncode == 7 and (job.out / "saved").exists()
+    assert process.returncode == 7
+    assert (job.out / "saved").exists()
     assert job.outcome()["result"] == "cancelled"
     assert console.events("signal") == [{"signal": "SIGTERM"}]
     assert b"saving" in console.text("stdout")
@@ -127,7 +141,7 @@ def test_sigterm_reaches_the_trainer_and_gives_it_grace(make_job: MakeJob, conso
 
 
 def test_a_trainer_that_ignores_sigterm_is_killed_with_all_it_started(make_job: MakeJob) -> None:
-    def change(capsule: Dict[str, Any]) -> None:
+    def change(capsule: dict[str, Any]) -> None:
         capsule["jobspec"]["spec"]["limits"]["grace"] = 1
 
     script = "trap '' TERM; setsid sleep 1000 & echo $! > $TUNEPLANE_OUT_DIR/pid; touch $TUNEPLANE_OUT_DIR/up; while :; do sleep 1; done"
@@ -137,8 +151,9 @@ def test_a_trainer_that_ignores_sigterm_is_killed_with_all_it_started(make_job: 
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode == 137
-    assert job.outcome()["result"] == "cancelled" and job.outcome()["signal"] == 9
-    assert not os.path.exists("/proc/" + (job.out / "pid").read_text().strip())
+    assert job.outcome()["result"] == "cancelled"
+    assert job.outcome()["signal"] == 9
+    assert not Path("/proc", (job.out / "pid").read_text().strip()).exists()
 
 
 def test_a_cancel_in_the_heartbeat_stops_the_run(make_job: MakeJob, console: IngestServer) -> None:
@@ -147,7 +162,8 @@ def test_a_cancel_in_the_heartbeat_stops_the_run(make_job: MakeJob, console: Ing
     wait_until((job.out / "up").exists)
     console.desired = "cancel"
     process.communicate(timeout=60)
-    assert process.returncode == 143 and job.outcome()["result"] == "cancelled"
+    assert process.returncode == 143
+    assert job.outcome()["result"] == "cancelled"
     assert console.events("signal") == [{"signal": "cancel"}]
 
 
@@ -162,7 +178,7 @@ def test_a_hundred_thousand_lines_arrive_in_order(make_job: MakeJob, console: In
 def test_bytes_that_are_no_text_are_kept(make_job: MakeJob, console: IngestServer) -> None:
     gbk = "训练".encode("gbk")
     parts = [gbk, b"\xff", "\U0001f600".encode()[:2], "\U0001f600".encode()[2:], b"\0", b"end\n"]
-    code = "import os,time\nfor part in {!r}:\n    os.write(1, part)\n    time.sleep(0.25)\n".format(parts)
+    code = f"import os,time\nfor part in {parts!r}:\n    os.write(1, part)\n    time.sleep(0.25)\n"
     job = make_job('exec "$TUNEPLANE_PYTHON" write.py', files={"write.py": code})
     assert job.run().returncode == 0
     assert console.text("stdout") == b"".join(parts)
@@ -178,29 +194,35 @@ def test_bytes_that_are_no_text_are_kept(make_job: MakeJob, console: IngestServe
         (lambda job: job.package.unlink(), "storage-failed"),
     ],
 )
-def test_a_broken_package_is_a_reason_and_exit_78(make_job: MakeJob, console: IngestServer, break_it: Any, reason: str) -> None:
+def test_a_broken_package_is_a_reason_and_exit_78(
+    make_job: MakeJob, console: IngestServer, break_it: Any, reason: str
+) -> None:
     job = make_job("echo never")
     break_it(job)
     assert job.run().returncode == 78
     outcome = job.outcome()
-    assert outcome["result"] == "failed" and outcome["reason"] == reason and outcome["detail"]
+    assert outcome["result"] == "failed"
+    assert outcome["reason"] == reason
+    assert outcome["detail"]
     assert console.events("outcome")[0]["reason"] == reason
     assert list(job.tmp.iterdir()) == []
 
 
 def test_an_experiment_without_its_entry_point_is_named(make_job: MakeJob) -> None:
-    def change(capsule: Dict[str, Any]) -> None:
+    def change(capsule: dict[str, Any]) -> None:
         capsule["recipe"]["entrypoint"]["value"] = "other.sh"
 
     job = make_job("echo never", change=change)
     assert job.run().returncode == 78
-    assert job.outcome()["reason"] == "entrypoint-missing" and "other.sh" in job.outcome()["detail"]
+    assert job.outcome()["reason"] == "entrypoint-missing"
+    assert "other.sh" in job.outcome()["detail"]
 
 
 def test_a_capsule_of_another_run_is_refused(make_job: MakeJob) -> None:
     job = make_job("echo never")
     done = job.run(TUNEPLANE_RUN_ID="f" * 16)
-    assert done.returncode == 78 and "TUNEPLANE-BOOTSTRAP: package-corrupt" in done.stderr
+    assert done.returncode == 78
+    assert "TUNEPLANE-BOOTSTRAP: package-corrupt" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -208,11 +230,14 @@ def test_a_machine_that_is_not_the_first_writes_beside_the_outcome(make_job: Mak
     job = make_job("echo from $TUNEPLANE_MACHINE_RANK of $TUNEPLANE_MACHINE_COUNT", machines=2)
     assert job.run(TUNEPLANE_MACHINE_RANK="1").returncode == 0
     assert job.outcome("outcome.1.json")["machine_rank"] == 1
-    assert not (job.out / "outcome.json").exists() and not (job.out / "artifacts.json").exists()
+    assert not (job.out / "outcome.json").exists()
+    assert not (job.out / "artifacts.json").exists()
     assert console.records("log", rank=1)[0]["data"] == "from 1 of 2\n"
 
 
-def test_a_pythonpath_for_the_trainer_does_not_reach_the_runner(make_job: MakeJob, tmp_path: Any, console: IngestServer) -> None:
+def test_a_pythonpath_for_the_trainer_does_not_reach_the_runner(
+    make_job: MakeJob, tmp_path: Any, console: IngestServer
+) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('the runner imports the trainer\\'s modules')")
     job = make_job("echo fine")
     done = job.run(PYTHONPATH=str(tmp_path), PYTHONHOME="")
@@ -230,7 +255,7 @@ def test_a_checkpoint_outside_the_out_dir_is_warned_about(tmp_path: Any) -> None
 
 
 def test_the_trainer_runs_with_the_python_that_bootstrap_found(make_job: MakeJob, console: IngestServer) -> None:
-    def change(capsule: Dict[str, Any]) -> None:
+    def change(capsule: dict[str, Any]) -> None:
         capsule["jobspec"]["spec"]["framework"]["kind"] = "trl"
         capsule["recipe"]["entrypoint"]["value"] = "train.py"
         capsule["jobspec"]["spec"]["config"] = {"learning_rate": 1e-5}

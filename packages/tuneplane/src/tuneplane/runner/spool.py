@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from time import monotonic, time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from tuneplane.contract.words import STREAM_EVENT, STREAM_LOG
 from tuneplane.runner import frames, limits
@@ -30,7 +30,9 @@ class Spool:
         self.lost: Dict[str, int] = {}  # stream -> records dropped, whole life
         self._max_bytes = max_bytes
         self._segment_bytes = max(4096, min(limits.SEGMENT_BYTES, max_bytes // 8))
-        self._gaps: Dict[str, List[int]] = {}  # stream -> [records, bytes, seq before the gap], not written yet
+        # (stream, rank) -> [records, bytes, seq before the gap], not written yet. While a gap is open everything of its stream
+        # is dropped: a small record that still fits would make it two gaps.
+        self._gaps: Dict[Tuple[str, int], List[int]] = {}
         self._buffer: List[bytes] = []
         self._buffered = 0
         self._fd: Optional[int] = None
@@ -69,6 +71,7 @@ class Spool:
 
     def _append(self, stream: str, rank: int, body: Dict[str, Any], reserve: float = limits.SPOOL_RESERVE) -> bool:
         key = f"{rank}/{stream}"
+        gap_open = stream != STREAM_EVENT and (stream, rank) in self._gaps
         seq = self._seq.get(key, 0) + 1
         frame = frames.encode(self.attempt, stream, rank, seq, body)
         limit = self._max_bytes
@@ -78,7 +81,7 @@ class Spool:
             limit = int(limit * (1 - reserve / 4))
         if self._buffered + len(frame) > _BUFFER_BYTES:
             self._write_buffer()
-        if self._buffered + len(frame) > _BUFFER_BYTES or self._total() + len(frame) > limit:
+        if gap_open or self._buffered + len(frame) > _BUFFER_BYTES or self._total() + len(frame) > limit:
             self._lose(stream, rank, 1, len(frame))
             return False
         self._seq[key] = seq
@@ -88,20 +91,19 @@ class Spool:
 
     def _lose(self, stream: str, rank: int, records: int, size: int) -> None:
         self.lost[stream] = self.lost.get(stream, 0) + records
-        gap = self._gaps.setdefault(stream, [0, 0, self._seq.get(f"{rank}/{stream}", 0)])
+        gap = self._gaps.setdefault((stream, rank), [0, 0, self._seq.get(f"{rank}/{stream}", 0)])
         gap[0] += records
         gap[1] += size
 
     def _write_gaps(self, final: bool = False) -> None:
-        """Say what is missing. Before the end only when its stream has room again: one event for one gap, not for one record."""
-        room = self._max_bytes * (1 - 2 * limits.SPOOL_RESERVE)
-        if not final and self._total() > room:
+        """Say what is missing. Before the end only when half the spool is free: one event for one gap, not for one record."""
+        if not final and self._total() > self._max_bytes // 2:
             return
         gaps, self._gaps = self._gaps, {}
-        for stream, (records, size, after) in gaps.items():
-            data = {"stream": stream, "records": records, "bytes": size, "after_seq": after}
+        for (stream, rank), (records, size, after) in gaps.items():
+            data = {"stream": stream, "rank": rank, "records": records, "bytes": size, "after_seq": after}
             if not self._append(STREAM_EVENT, self.machine_rank, {"time": time(), "event": "gap", "data": data}):
-                self._gaps[stream] = [records, size, after]
+                self._gaps[(stream, rank)] = [records, size, after]
 
     def _total(self) -> int:
         """Bytes on disk and in memory. Acknowledged segments vanish under the reader's hands, so it is counted anew when it matters."""

@@ -1,0 +1,75 @@
+"""Bytes between the pipes and the spool."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuneplane.runner.output import Chunk, LogChunks, OutputQueue, incomplete_utf8
+
+EMOJI = "\U0001f600".encode()
+
+
+def feed(chunks: LogChunks, *parts: tuple[str, bytes]) -> list[bytes]:
+    return [chunk.data for chunk in chunks.feed([Chunk(fd, 1.0, data) for fd, data in parts])]
+
+
+def test_neighbouring_reads_of_a_stream_become_one_record() -> None:
+    parts = (("stdout", b"a"), ("stdout", b"b"), ("stderr", b"c"), ("stdout", b"d"))
+    assert feed(LogChunks(), *parts) == [b"ab", b"c", b"d"]
+
+
+def test_records_have_at_most_64_kib_and_lose_nothing() -> None:
+    data = bytes(range(256)) * 1000
+    parts = feed(LogChunks(), *[("stdout", data[at : at + 50_000]) for at in range(0, len(data), 50_000)])
+    assert b"".join(parts) == data[: len(b"".join(parts))]
+    assert max(map(len, parts)) <= 65536
+    assert len(data) - len(b"".join(parts)) < 4
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_a_character_cut_by_a_read_is_put_together(cut: int) -> None:
+    chunks = LogChunks()
+    assert feed(chunks, ("stdout", b"x" + EMOJI[:cut])) == [b"x"]
+    assert feed(chunks, ("stdout", EMOJI[cut:] + b"y")) == [EMOJI + b"y"]
+
+
+def test_streams_do_not_complete_each_other() -> None:
+    chunks = LogChunks()
+    assert feed(chunks, ("stdout", EMOJI[:2]), ("stderr", b"err"), ("stdout", EMOJI[2:])) == [b"err", EMOJI]
+
+
+def test_a_beginning_that_goes_on_with_nothing_is_shown() -> None:
+    chunks = LogChunks()
+    feed(chunks, ("stdout", EMOJI[:2]))
+    assert chunks.release(1.5) == []
+    assert [chunk.data for chunk in chunks.release(2.5)] == [EMOJI[:2]]
+    assert chunks.release(9.0, all_of_it=True) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [(b"", 0), (b"abc", 0), (EMOJI, 0), (EMOJI[:1], 1), (EMOJI[:2], 2), (EMOJI[:3], 3), (b"\xff", 0), (b"\x80", 0), ("训".encode()[:2], 2), (b"\xc0", 0)],
+)  # fmt: skip
+def test_incomplete_characters(data: bytes, expected: int) -> None:
+    assert incomplete_utf8(data) == expected
+
+
+def test_a_queue_that_is_full_counts_what_it_drops() -> None:
+    queue = OutputQueue(max_bytes=10)
+    for _ in range(5):
+        queue.put("stdout", b"12345")
+    chunks, lost, size = queue.take()
+    assert (len(chunks), lost, size) == (2, 3, 15)
+    assert queue.take() == ([], 0, 0)
+
+
+def test_the_tail_is_the_end_of_the_trainers_output_without_nul() -> None:
+    queue = OutputQueue()
+    queue.put("runner", b"not mine\n")
+    for number in range(20_000):
+        queue.put("stdout", b"line %d\0\n" % number)
+    tail = queue.tail()
+    assert len(tail) <= 16_000
+    assert tail.endswith("line 19999\ufffd\n")
+    assert tail.startswith("line ")
+    assert "not mine" not in tail
