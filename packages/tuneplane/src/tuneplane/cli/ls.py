@@ -31,7 +31,7 @@ def command(as_json: bool) -> None:
     lab = find_lab()
     found = [_describe(experiment) for experiment in list_experiments(lab)]
     if as_json:
-        write_json({"lab": str(lab.root), "project": lab.name, "experiments": found})
+        write_json({"lab": str(lab.root), "project": lab.name, "items": found})
         return
     if not found:
         note(_("no experiments yet; make one with: tp new first --method trl/sft"))

@@ -56,7 +56,7 @@ def _list(framework: str | None, as_json: bool) -> None:
             }
             for name, item, words in found
         ]
-        write_json({"catalog_digest": catalog_digest(), "methods": methods})
+        write_json({"catalog_digest": catalog_digest(), "items": methods})
         return
     rows = [
         (name, f"{item['manifest']['framework']} {item['manifest']['runtime']['default_version']}", words["title"])

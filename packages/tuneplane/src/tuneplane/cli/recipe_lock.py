@@ -42,7 +42,7 @@ def command(
     chosen = list_experiments(lab) if every else [chosen_experiment(lab, name) for name in experiments or (None,)]
     made = [_lock(experiment, method, framework_version) for experiment in chosen]
     if as_json:
-        write_json(made)
+        write_json({"items": made})
         return
     for item in made:
         write(f"{item['experiment']}: {item['method']} {item['version']}\n")

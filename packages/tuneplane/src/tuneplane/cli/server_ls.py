@@ -13,18 +13,17 @@ from tuneplane.i18n import _
 def command(as_json: bool) -> None:
     servers, current = list_servers()
     if as_json:
-        write_json(
-            [
-                {
-                    "name": server.name,
-                    "url": server.url,
-                    "in_use": server.name == current,
-                    "logged_in": server.token is not None,
-                    "username": server.username or None,
-                }
-                for server in servers
-            ]
-        )
+        items = [
+            {
+                "name": server.name,
+                "url": server.url,
+                "in_use": server.name == current,
+                "logged_in": server.token is not None,
+                "username": server.username or None,
+            }
+            for server in servers
+        ]
+        write_json({"items": items})
         return
     if not servers:
         note(_("no server is known yet; tp login <address> adds one"))

@@ -24,7 +24,7 @@ from tuneplane.lab.find import Lab
 from tuneplane.lab.jobspec import NO_PACKAGE, Origin, SubmitOptions, assemble
 from tuneplane.lab.pack import write_package
 from tuneplane.lab.plan import PackagePlan, plan_package
-from tuneplane.lab.pools import Pools, make_pools
+from tuneplane.lab.pools import CPU_PROFILE, Pools, make_pools
 from tuneplane.lab.provenance import GitState, git_state
 
 if TYPE_CHECKING:
@@ -56,13 +56,30 @@ def draft(lab: Lab, experiment: Experiment, given: dict[str, Any]) -> Draft:
     checked = check_experiment(lab, experiment, given["set"])
     values = Values()
     options = values.options(given)
-    refusals = [*checked.refusals, *values.refusals]
+    refusals = [*checked.refusals, *values.refusals, *_missing_url(checked, options, given)]
     plan = None
     try:
         plan = plan_package(lab, experiment)
     except RefusedError as error:
         refusals += error.refusals
     return Draft(lab, checked, options, plan, refusals, git_state(lab, experiment))
+
+
+def _missing_url(checked: Checked, options: SubmitOptions, given: dict[str, Any]) -> list[Refusal]:
+    """`external` observability is the default of some recipes, and says where its curves are."""
+    if checked.entry is None or given["observability_url"]:
+        return []
+    watched = options.observability or checked.entry["manifest"]["adapter_options"]["observability"]
+    if watched != "external":
+        return []
+    return [
+        Refusal(
+            "observability-url",
+            _("a run with external observability needs the address where its curves are"),
+            _("add --observability-url https://…"),
+            field="spec.framework.observability_url",
+        )
+    ]
 
 
 def shape(made: Draft, given: dict[str, Any], hardware: list[Any] | None) -> None:
@@ -91,15 +108,35 @@ def jobspec(made: Draft) -> dict[str, Any] | None:
 
 
 def ask_admission(console: Console, made: Draft) -> DryRun | None:
-    """What admission says to the JobSpec; its refusals join those found here, each once. None when there is no JobSpec to ask with."""
+    """What admission says to the JobSpec; its refusals join those found here, each once. None when there is no JobSpec to ask with.
+
+    When only the pools are wrong, admission is asked about the rest with a pool that every console has.
+    """
+    known_pools = made.pools
+    if known_pools is None:
+        made.pools = make_pools([CPU_PROFILE], None)[0]
     spec = jobspec(made)
+    made.pools = known_pools
     if spec is None:
         return None
-    answer = console.dry_run(spec)
-    known = {(refusal.code, refusal.message) for refusal in made.refusals}
-    theirs = [to_refusal(item) for item in answer.get("refusals") or []]
-    made.refusals += [refusal for refusal in theirs if (refusal.code, refusal.message) not in known]
+    try:
+        answer = console.dry_run(spec)
+        theirs = [to_refusal(item) for item in answer.get("refusals") or []]
+    except RefusedError as error:  # not even the form of the JobSpec is right
+        answer, theirs = {"admitted": False}, error.refusals
+    if known_pools is None:
+        theirs = [refusal for refusal in theirs if not refusal.field.startswith("spec.resources")]
+        answer = {**answer, "admitted": False}
+    made.refusals += [refusal for refusal in theirs if not _said(refusal, made.refusals)]
     return answer
+
+
+def _said(refusal: Refusal, before: list[Refusal]) -> bool:
+    """Whether the same was found here already: both sides check the config with the same code, and forms with the same rules."""
+    return any(
+        refusal.code == other.code and (refusal.message == other.message or refusal.field == other.field != "")
+        for other in before
+    )
 
 
 @contextmanager

@@ -36,9 +36,9 @@ class Values:
             train_data=self.data("--train-data", "spec.data.train", given["train_data"]),
             validation_data=self.data("--validation-data", "spec.data.validation", given["validation_data"]),
             volumes=tuple(given["volume"]),
-            image=given["image"],
+            image=self.image(given["image"]),
             observability=given["observability"],
-            observability_url=given["observability_url"],
+            observability_url=self.url(given["observability_url"]),
             env=self.env(given["env"]),
             secrets=tuple(given["secret"]),
             priority=given["priority"],
@@ -95,6 +95,24 @@ class Values:
         self._refuse(
             "model-missing", field, _("{option} {text}: this is no model").format(option=option, text=text[:200]), hint
         )
+        return None
+
+    def image(self, text: str | None) -> str | None:
+        """An image with a tag or digest, or the absolute path of a runtime."""
+        if text is None:
+            return None
+        plain = text and not text.startswith("-") and text.isprintable() and " " not in text
+        if plain and (text.startswith("/") or "@sha256:" in text or ":" in text.rsplit("/", 1)[-1]):
+            return text
+        message = _("--image {text}: this is no image with a tag or digest").format(text=text[:200])
+        self._refuse("spec-invalid", "spec.framework.image", message, _("write name:tag or name@sha256:<digest>"))
+        return None
+
+    def url(self, text: str | None) -> str | None:
+        if text is None or text.startswith(("http://", "https://")):
+            return text
+        message = _("--observability-url {text}: this is no http or https address").format(text=text[:200])
+        self._refuse("observability-url", "spec.framework.observability_url", message)
         return None
 
     def data(self, option: str, field: str, text: str | None) -> dict[str, Any] | None:

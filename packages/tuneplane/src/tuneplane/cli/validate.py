@@ -32,7 +32,7 @@ def command(experiments: tuple[str, ...], every: bool, overrides: tuple[str, ...
     lab = find_lab()
     checked = [check_experiment(lab, experiment, overrides) for experiment in _chosen(lab, experiments, every)]
     if as_json:
-        write_json([_as_json(item) for item in checked])
+        write_json({"items": [_as_json(item) for item in checked]})
     refusals = [refusal for item in checked for refusal in item.refusals]
     if refusals:
         raise RefusedError(refusals)

@@ -57,7 +57,7 @@ def safe_target(directory: Path, name: str) -> Path:
         if parent.is_symlink():
             raise DamagedError(
                 _("{path} is a link; nothing is written through it").format(path=parent),
-                _("choose another directory with --to"),
+                _("choose another directory with --output"),
             )
     return target
 
@@ -142,7 +142,7 @@ def _hash(path: Path) -> str:
 
 
 def _disk(error: OSError, target: Path) -> ConsoleError:
-    hint = _("free some space, or choose another disk with --to") if error.errno == errno.ENOSPC else ""
+    hint = _("free some space, or choose another disk with --output") if error.errno == errno.ENOSPC else ""
     return ConsoleError(_("{path} cannot be written: {why}").format(path=target, why=error.strerror or error), hint)
 
 

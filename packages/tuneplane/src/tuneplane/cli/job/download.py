@@ -22,11 +22,11 @@ from tuneplane.client.types import ArtifactFile, Artifacts
 from tuneplane.i18n import _, ngettext
 from tuneplane.lab.plan import show_size
 
-MAX_CHECKPOINT = "latest"
+NEWEST = "latest"
 
 
 @tp_command(
-    "tp job download 06fq9k2m --checkpoint latest --to model",
+    "tp job download 06fq9k2m --checkpoint latest --output model",
     "tp job download 06fq9k2m 'checkpoints/*.json'",
     about=_(
         "Without patterns: every file of the last attempt. Files keep their paths below the directory;"
@@ -36,7 +36,11 @@ MAX_CHECKPOINT = "latest"
 @job_argument
 @click.argument("patterns", metavar="[PATTERN]...", nargs=-1)
 @click.option(
-    "--to", "target", type=click.Path(file_okay=False, path_type=Path), help=_("Directory; default: ./<run id>.")
+    "--output",
+    "-o",
+    "target",
+    type=click.Path(file_okay=False, path_type=Path),
+    help=_("Directory; default: ./<run id>."),
 )
 @click.option("--checkpoint", metavar="STEP|latest", default=None, help=_("Only this checkpoint."))
 @click.option("--attempt", type=click.IntRange(1), default=None, help=_("Of this attempt."))
@@ -60,12 +64,10 @@ def command(
         with _progress(total, enabled=not as_json) as progress:
             done = [download(console, run, file, directory, progress) for file in files]
     if as_json:
-        write_json(
-            [
-                {"path": str(item.path), "size": item.size, "fresh": item.fresh, "verified": item.verified}
-                for item in done
-            ]
-        )
+        items = [
+            {"path": str(item.path), "size": item.size, "fresh": item.fresh, "verified": item.verified} for item in done
+        ]
+        write_json({"items": items})
         return
     fresh = [item for item in done if item.fresh]
     text = ngettext("{count} file, {size}, in {path}", "{count} files, {size}, in {path}", len(done))
@@ -101,7 +103,7 @@ def select(
 def _checkpoint(found: Artifacts, wanted: str, attempt: int | None) -> tuple[int, str]:
     """(attempt, directory) of a checkpoint by step, or of the newest complete one."""
     items = [item for item in found["checkpoints"] if attempt is None or (item.get("attempt") or 1) == attempt]
-    if wanted == MAX_CHECKPOINT:
+    if wanted == NEWEST:
         items = [item for item in items if item["complete"]]
     elif wanted.isascii() and wanted.isdigit():
         items = [item for item in items if item["step"] == int(wanted)]
@@ -129,7 +131,7 @@ def _check_space(directory: Path, files: list[ArtifactFile]) -> None:
             _("{size} are missing and {path} has {free} free").format(
                 size=show_size(missing), path=place, free=show_size(free)
             ),
-            _("choose another disk with --to"),
+            _("choose another disk with --output"),
         )
 
 

@@ -42,7 +42,7 @@ def command(
         found = console.iterate_jobs(project=project, experiment=experiment, phase=phase, limit=min(limit, 200))
         jobs = list(islice(found, limit))
     if as_json:
-        write_json(jobs)
+        write_json({"items": jobs})
         return
     if not jobs:
         note(_("no jobs"))

@@ -17,18 +17,25 @@ from tuneplane.client.types import CurvePart, MetricSummary, Number
 from tuneplane.i18n import _
 
 DEFAULT_CURVES = ("train/reward", "train/loss", "validation/loss")
-MAX_POINTS = 400
 
 
 @tp_command(
     "tp job metrics 06fq9k2m",
-    "tp job metrics 06fq9k2m --name train/loss --json",
+    "tp job metrics 06fq9k2m train/loss validation/loss",
+    "tp job metrics 06fq9k2m train/loss --points 5000 --json",
     about=_("A table of every metric, and on a terminal the curves of the main ones, or of those named."),
 )
 @job_argument
-@click.option("--name", "names", multiple=True, help=_("This metric, with its curve; may be given several times."))
+@click.argument("names", metavar="[METRIC]...", nargs=-1)
 @click.option("--attempt", type=click.IntRange(1), default=None, help=_("Only of this attempt."))
 @click.option("--rank", type=click.IntRange(0), default=None, help=_("As seen by this rank; default: the main one."))
+@click.option(
+    "--points",
+    type=click.IntRange(2, 10000),
+    default=500,
+    show_default=True,
+    help=_("Most points of a curve; minima and maxima survive."),
+)
 @click.option("--plot/--no-plot", "wanted", default=None, help=_("Draw curves; default: on a terminal."))
 @server_option
 @json_option
@@ -37,6 +44,7 @@ def command(
     names: tuple[str, ...],
     attempt: int | None,
     rank: int | None,
+    points: int,
     wanted: bool | None,
     server: str | None,
     as_json: bool,
@@ -49,7 +57,7 @@ def command(
         drawn = list(names) or [name for name in DEFAULT_CURVES if name in found][:2]
         curves: dict[str, list[CurvePart]] = {}
         if drawn and ((as_json and names) or (not as_json and (sys.stdout.isatty() if wanted is None else wanted))):
-            curves = console.curves(run, drawn, MAX_POINTS, attempt)["series"]
+            curves = console.curves(run, drawn, points, attempt)["series"]
     if as_json:
         write_json({"metrics": shown} | ({"series": curves} if curves else {}))
         return
@@ -72,7 +80,7 @@ def _check_names(names: tuple[str, ...], found: dict[str, MetricSummary]) -> Non
             hint = (
                 _("did you mean “{name}”?").format(name=close[0])
                 if close
-                else _("tp job metrics without --name shows all")
+                else _("tp job metrics without a name shows all")
             )
             raise NotFoundError(404, _("the job has no metric “{name}”").format(name=name[:200]), hint, "not-found")
 

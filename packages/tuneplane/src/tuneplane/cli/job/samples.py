@@ -34,7 +34,7 @@ def command(job: str, kind: str | None, step: int | None, limit: int, server: st
         run = find_job(console, job)
         found = list(islice(console.iterate_samples(run, kind=kind, step=step, limit=min(limit, 200)), limit))
     if as_json:
-        write_json(found)
+        write_json({"items": found})
         return
     if not found:
         note(_("no samples"))
