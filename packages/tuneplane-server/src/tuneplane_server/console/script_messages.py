@@ -42,6 +42,7 @@ MESSAGES = (
     N_("smoothed"),
     N_("attempt {n}"),
     N_("replaced by attempt {n}"),
+    N_("no epoch was reported with this metric"),
     N_("no value above zero to show on a log scale"),
     N_("No metric has this name."),
     N_("Show all {count} metrics of this group"),

@@ -35,6 +35,7 @@ export class Chart {
     const smoothed = this.options.smoothing > 0 ? smooth(kept, this.options.smoothing) : kept.map(() => undefined);
     this.data = [columns.x, positive(columns.replaced), kept, smoothed];
     this.finite = columns.kept.filter((value) => typeof value === "number");
+    this.noEpoch = this.options.axis === "epoch" && columns.x.length === 0 && this.series.size > 0;
     this.nothing = log && columns.x.length > 0 && !this.finite.some((value) => value > 0);
     if (rebuild || this.plot === null) this.#build();
     else this.plot.setData(this.data);
@@ -133,7 +134,7 @@ export class Chart {
       metric: this.series.name, count: this.series.size, latest: number(latest),
       min: number(extreme(this.finite, Math.min)), max: number(extreme(this.finite, Math.max)),
     };
-    this.under.textContent = this.nothing ? t("no value above zero to show on a log scale") : t("{min} to {max}, {count} points", facts);
+    this.under.textContent = this.noEpoch ? t("no epoch was reported with this metric") : this.nothing ? t("no value above zero to show on a log scale") : t("{min} to {max}, {count} points", facts);
     this.box.setAttribute("role", "img");
     this.box.setAttribute("aria-label", t("{metric}: {count} points, latest {latest}, from {min} to {max}", facts));
   }

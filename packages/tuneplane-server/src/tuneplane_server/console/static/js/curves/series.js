@@ -14,7 +14,7 @@ export class Attempt {
     this.step = [...raw.step];
     this.time = [...raw.time];
     this.value = raw.value.map(toNumber);
-    this.epoch = raw.epoch ? [...raw.epoch] : null;
+    this.epoch = raw.epoch ? raw.epoch.map(toNumber) : null;
   }
 
   /** Add points that came later. A step reported twice keeps the later value. */
@@ -26,7 +26,7 @@ export class Attempt {
       this.step[at] = raw.step[i];
       this.time[at] = raw.time[i];
       this.value[at] = toNumber(raw.value[i]);
-      if (this.epoch && raw.epoch) this.epoch[at] = raw.epoch[i];
+      if (this.epoch) this.epoch[at] = raw.epoch ? toNumber(raw.epoch[i]) : NaN;
     }
   }
 }
@@ -72,11 +72,12 @@ export class Series {
     this.attempts.forEach((one, index) => {
       const next = this.attempts[index + 1];
       const cut = next && next.step.length ? next.step[0] : Infinity;
-      const xs = axis === "epoch" ? (one.epoch ?? one.step) : one[axis];
+      const xs = axis === "epoch" ? (one.epoch ?? []) : one[axis];
       if (index > 0 && xs.length) marks.push({ x: xs[0], attempt: one.attempt });
       // On a clock nothing was measured between two attempts: no line may suggest it.
       if (index > 0 && xs.length && axis === "time") points.push({ x: xs[0] - 0.001, attempt: one.attempt, gap: true, value: null, replacedBy: null });
       for (let i = 0; i < xs.length; i++) {
+        if (!Number.isFinite(xs[i])) continue;
         points.push({
           x: xs[i], attempt: one.attempt, step: one.step[i], time: one.time[i], value: one.value[i],
           replacedBy: one.step[i] >= cut ? next.attempt : null,

@@ -1,0 +1,107 @@
+"""The list of jobs: filters, pages, and the part of it that refreshes itself."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import JSONResponse, Response
+
+from tuneplane_server.console.display import parse_number
+from tuneplane_server.console.i18n import _
+from tuneplane_server.console.pages.reader import Reader, pages_of, services_of
+from tuneplane_server.console.views import jobs as view
+from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.jobs.service import JobQuery
+from tuneplane_server.features.jobs.tables import JobRow
+from tuneplane_server.features.jobs.views import job_view
+from tuneplane_server.services import Services
+from tuneplane_server.web.cursors import decode_cursor, encode_cursor
+from tuneplane.contract.words import PHASES
+
+router = APIRouter(include_in_schema=False)
+
+PAGE = 50
+SPARK_POINTS = 48
+SPARKS_AT_ONCE = 60
+
+Text = Annotated[str, Query(max_length=200)]
+
+
+@router.get("/jobs")
+async def jobs_page(
+    request: Request,
+    reader: Reader,
+    phase: Annotated[str, Query(max_length=20)] = "",
+    project: Annotated[str, Query(max_length=130)] = "",
+    q: Text = "",
+    cursor: Text = "",
+) -> Response:
+    """The page, or for htmx the table alone. A filter that can match nothing gives an empty list, not an error."""
+    services = services_of(request)
+    known_phase = phase if phase in PHASES else ""
+    owner, slash, name = project.removeprefix("@").partition("/")
+    query = JobQuery(
+        owner=owner if slash else None,
+        project=(name if slash else owner) or None,
+        phases=[known_phase] if known_phase else (),
+        text=q.strip() or None,
+    )
+    before = decode_cursor(cursor, str)[0] if cursor else None
+    rows, after = await services.jobs.list(reader, query, before=before, limit=PAGE)
+    part = "hx-request" in request.headers
+    return pages_of(request).page(
+        request,
+        "jobs/_table.html" if part else "jobs/list.html",
+        reader=reader,
+        jobs=await _presented(services, rows),
+        filters={"phase": known_phase, "project": project, "q": q},
+        cursor=cursor,
+        next_cursor="" if after is None else encode_cursor(after),
+        phase_tabs=view.phase_tabs(await services.jobs.counts(reader, query)),
+        address=services.public_address,
+        **({} if part else await _frame(services, reader)),
+    )
+
+
+@router.get("/jobs/sparklines")
+async def sparklines(
+    request: Request, reader: Reader, job: Annotated[list[str], Query(alias="id", max_length=SPARKS_AT_ONCE)]
+) -> JSONResponse:
+    """Job -> the last attempt's main metric, thinned; for the small curves of the list."""
+    services = services_of(request)
+    return JSONResponse({"values": dict(await asyncio.gather(*(_spark(services, reader, item) for item in job)))})
+
+
+async def _frame(services: Services, reader: Principal) -> dict[str, Any]:
+    """What stands around the table: the projects to choose from and the free cards."""
+    projects = await services.projects.list(reader)
+    names = [f"{project.owner}/{project.name}" if reader.acts_as_admin else project.name for project in projects]
+    cards = [profile for profile in await services.hardware.profiles() if profile.total_gpus]
+    free = [
+        _("{free} of {total} {profile} free").format(
+            free=profile.free_gpus, total=profile.total_gpus, profile=profile.name
+        )
+        for profile in cards
+    ]
+    return {"projects": sorted(names), "machine": " · ".join(free)}
+
+
+async def _presented(services: Services, rows: list[JobRow]) -> list[dict[str, Any]]:
+    ids = [row.id for row in rows]
+    attempts, latest = await services.jobs.attempts(ids), await services.latest_metrics(ids)
+    return [
+        view.present(
+            job_view(row, attempts[row.id], latest.get(row.id), with_spec=False).model_dump(by_alias=True),
+            primary_metric(services, row.recipe),
+        )
+        for row in rows
+    ]
+
+
+def primary_metric(services: Services, method: str) -> str | None:
+    """The metric a recipe names as its main one; None for a recipe this server does not know any more."""
+    entry = services.catalog.entry(method)
+    primary: str | None = entry["manifest"]["metrics"]["primary"] if entry else None
+    return primary
