@@ -40,6 +40,27 @@ def test_names_become_canonical(name: str, shown: str) -> None:
     assert list(record.body["series"]) == [shown]
 
 
+def test_an_alias_with_a_star_keeps_the_rest_of_the_name() -> None:
+    aliases = {
+        "rewards/*": "train/rewards/*",
+        "rewards/a/*": "train/a/*",
+        "rewards/a/mean": "train/exact",
+        "eval_*": "validation/all",
+    }
+    names = MetricNames(aliases)
+    shown = {
+        name: names.canonical(name)
+        for name in ("rewards/x/std", "rewards/a/std", "rewards/a/mean", "eval_loss", "reward")
+    }
+    assert shown == {
+        "rewards/x/std": "train/rewards/x/std",
+        "rewards/a/std": "train/a/std",
+        "rewards/a/mean": "train/exact",
+        "eval_loss": "validation/all",
+        "reward": "raw/reward",
+    }
+
+
 @pytest.mark.parametrize("name", ["", "x" * 200, "a\nb", "a\x00b", "\ud800"])
 def test_names_that_cannot_be_shown_are_counted(name: str) -> None:
     names = MetricNames({})

@@ -13,7 +13,12 @@ class MetricNames:
     """`refused`: names that are too long, unprintable, or beyond the 5,000 that a run may have."""
 
     def __init__(self, aliases: Mapping[str, str]) -> None:
-        self._aliases = dict(aliases)
+        self._aliases = {name: shown for name, shown in aliases.items() if not name.endswith("*")}
+        # `rewards/*: train/rewards/*`: the rest of the name is kept; the longest beginning wins.
+        self._patterns = sorted(
+            ((name[:-1], shown) for name, shown in aliases.items() if name.endswith("*")),
+            key=lambda pattern: -len(pattern[0]),
+        )
         self._known: Dict[str, str] = {}
         self.refused = 0
         self._refused_names: Dict[str, None] = {}
@@ -25,7 +30,7 @@ class MetricNames:
         found = self._known.get(name)
         if found is not None:
             return found
-        wanted = self._aliases.get(name) or (name if name.startswith(KNOWN_PREFIXES) else f"raw/{name}")
+        wanted = self._wanted(name)
         if (
             not name
             or len(wanted) > MAX_METRIC_NAME
@@ -36,6 +41,15 @@ class MetricNames:
             return None
         self._known[name] = wanted
         return wanted
+
+    def _wanted(self, name: str) -> str:
+        exact = self._aliases.get(name)
+        if exact is not None:
+            return exact
+        for beginning, shown in self._patterns:
+            if name.startswith(beginning):
+                return shown.replace("*", name[len(beginning) :], 1)
+        return name if name.startswith(KNOWN_PREFIXES) else f"raw/{name}"
 
     def _refuse(self, name: str) -> None:
         """Counts each name once; a bounded memory of them."""
