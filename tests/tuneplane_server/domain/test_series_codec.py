@@ -5,7 +5,7 @@ import struct
 from array import array
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tuneplane_server.domain import series_codec
@@ -63,6 +63,9 @@ def test_columns_of_different_length_are_refused(lengths):
 
 
 @given(st.lists(doubles, min_size=1, max_size=50))
+@example([math.nan])
+@example([math.nan, 1.0, -math.inf])
+@example([math.inf, -math.inf])
 def test_the_summary_ignores_nan_and_keeps_infinities(values):
     found = series_codec.summary(series_codec.columns(list(range(len(values))), [0.0] * len(values), values))
     numbers = [value for value in values if not math.isnan(value)]

@@ -1,8 +1,9 @@
 """Columns of one metric series <-> bytes of one chunk.
 
 A chunk is one header byte and the columns step (int64), time (float64), value (float64) and, when present, epoch
-(float64), little-endian. The bytes of each column are transposed (all first bytes, then all second bytes, …), which
-lets zstd find the bytes that barely change; small chunks stay as they are, a zstd frame would only be longer.
+(float64), little-endian. In a compressed chunk the bytes of each column are transposed (all first bytes, then all second
+bytes, …), which lets zstd find the bytes that barely change. Small chunks stay as they are: compressing them costs more
+than it saves, and they are merged into larger ones later.
 NaN and the infinities are ordinary IEEE doubles here; the three strings of the wire exist only at its edge.
 """
 
@@ -19,7 +20,7 @@ from compression import zstd
 WIDTH = 8
 COMPRESSED, HAS_EPOCH = 1, 2
 LEVEL = 1  # of zstd: the bytes hardly shrink further, the time doubles
-MIN_COMPRESSED_BYTES = 192
+MIN_COMPRESSED_BYTES = 768
 MAX_CHUNK_POINTS = 1 << 20
 
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -100,25 +101,25 @@ def summary(data: Columns) -> Summary:
 def encode(data: Columns) -> bytes:
     kept = [data.step, data.time, data.value] + ([] if data.epoch is None else [data.epoch])
     flags = 0 if data.epoch is None else HAS_EPOCH
-    payload = b"".join(_transposed(_little_endian(column).tobytes()) for column in kept)
-    if len(payload) >= MIN_COMPRESSED_BYTES:
-        packed = zstd.compress(payload, LEVEL)
-        if len(packed) < len(payload):
-            return bytes([flags | COMPRESSED]) + packed
-    return bytes([flags]) + payload
+    plain = [_little_endian(column).tobytes() for column in kept]
+    if len(kept) * len(plain[0]) >= MIN_COMPRESSED_BYTES:
+        return bytes([flags | COMPRESSED]) + zstd.compress(b"".join(map(_transposed, plain)), LEVEL)
+    return bytes([flags]) + b"".join(plain)
 
 
 def decode(data: bytes, count: int) -> Columns:
     """The columns of a chunk of `count` points; raises `ChunkError` for anything else."""
     if not data or not 0 <= count <= MAX_CHUNK_POINTS or data[0] & ~(COMPRESSED | HAS_EPOCH):
         raise ChunkError("not a chunk of metric points")
-    size = count * WIDTH
+    size, packed = count * WIDTH, bool(data[0] & COMPRESSED)
     width = 4 if data[0] & HAS_EPOCH else 3
-    payload = _inflated(data[1:], size * width) if data[0] & COMPRESSED else data[1:]
+    payload = _inflated(data[1:], size * width) if packed else data[1:]
     if len(payload) != size * width:
         raise ChunkError(f"a chunk of {count} points has {len(payload)} bytes instead of {size * width}")
-    parts = [_original(payload[start : start + size]) for start in range(0, size * width, size or 1)] or [b""] * width
-    numbers = [_column("q" if index == 0 else "d", part) for index, part in enumerate(parts)]
+    parts = [payload[index * size : (index + 1) * size] for index in range(width)]
+    numbers = [
+        _column("q" if index == 0 else "d", _original(part) if packed else part) for index, part in enumerate(parts)
+    ]
     return Columns(numbers[0], *numbers[1:])
 
 

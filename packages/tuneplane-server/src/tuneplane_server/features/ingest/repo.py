@@ -1,0 +1,51 @@
+"""SQL of ingest tokens and heartbeats."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from tuneplane_server.features.ingest.tables import HeartbeatRow, IngestTokenRow
+
+
+async def token_by_id(session: AsyncSession, token_id: str) -> IngestTokenRow | None:
+    return await session.get(IngestTokenRow, token_id)
+
+
+async def revoke(session: AsyncSession, job_id: str, attempt: int | None, now: datetime) -> None:
+    statement = update(IngestTokenRow).where(IngestTokenRow.job_id == job_id, IngestTokenRow.revoked_at.is_(None))
+    if attempt is not None:
+        statement = statement.where(IngestTokenRow.attempt == attempt)
+    await session.execute(statement.values(revoked_at=now).execution_options(synchronize_session=False))
+
+
+async def forget_expired(session: AsyncSession, before: datetime) -> None:
+    statement = delete(IngestTokenRow).where(IngestTokenRow.expires_at < before)
+    await session.execute(statement.execution_options(synchronize_session=False))
+
+
+async def save_heartbeat(session: AsyncSession, beat: dict[str, object]) -> None:
+    """`beat`: the columns of `ingest_heartbeats`; the newest by arrival stays."""
+    dialect = session.get_bind().dialect.name
+    insert = sqlite.insert(HeartbeatRow) if dialect == "sqlite" else postgresql.insert(HeartbeatRow)
+    new = insert.excluded
+    statement = insert.values(beat).on_conflict_do_update(
+        index_elements=["job_id", "attempt", "rank"],
+        set_={"state": new.state, "sent_at": new.sent_at, "received_at": new.received_at},
+    )
+    await session.execute(statement)
+
+
+async def heartbeats(session: AsyncSession, job_id: str, attempt: int) -> list[HeartbeatRow]:
+    query = select(HeartbeatRow).where(HeartbeatRow.job_id == job_id, HeartbeatRow.attempt == attempt)
+    return list(await session.scalars(query.order_by(HeartbeatRow.rank)))
+
+
+async def forget(session: AsyncSession, job_id: str) -> None:
+    """Delete what is kept of a run."""
+    for table in (IngestTokenRow, HeartbeatRow):
+        statement = delete(table).where(table.job_id == job_id)
+        await session.execute(statement.execution_options(synchronize_session=False))

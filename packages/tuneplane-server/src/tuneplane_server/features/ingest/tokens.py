@@ -1,0 +1,90 @@
+"""Tokens of running attempts: `tpi_<id>_<secret>`. The id finds the row, the secret is compared with its SHA-256.
+
+A token lives for `LIFETIME`; in its second half a heartbeat brings the next one, and the old one stays good until it
+expires, so an answer that got lost costs nothing. Lifetimes are long because a console may be away for days while a run goes
+on; what ends a token early is its revocation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from tuneplane_server.clock import Clock
+from tuneplane_server.db.engine import Database
+from tuneplane_server.features.accounts.secrets import digest, matches, new_secret
+from tuneplane_server.features.ingest import repo
+from tuneplane_server.features.ingest.tables import IngestTokenRow
+
+PREFIX = "tpi_"  # secret scanners can look for it
+LIFETIME = timedelta(days=14)
+KEEP_EXPIRED = timedelta(days=30)
+_NO_DIGEST = digest("")
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What a token is good for."""
+
+    token_id: str
+    job_id: str
+    attempt: int
+    expires_at: datetime
+
+
+@dataclass(frozen=True)
+class Denied:
+    """`unknown` and `expired` are for nobody (401); `revoked` and a grant for another run are for somebody else (403)."""
+
+    why: Literal["unknown", "expired", "revoked"]
+    token_id: str = ""
+
+
+class IngestTokens:
+    def __init__(self, database: Database, clock: Clock, lifetime: timedelta = LIFETIME) -> None:
+        self._database, self._clock, self._lifetime = database, clock, lifetime
+
+    async def issue(self, job_id: str, attempt: int) -> str:
+        """A fresh token for one attempt; earlier ones stay valid (a launch that is repeated must not cut off the first)."""
+        token_id, secret, now = self._clock.new_id(), new_secret(), self._clock.now()
+        async with self._database.begin() as session:
+            await repo.forget_expired(session, now - KEEP_EXPIRED)
+            session.add(
+                IngestTokenRow(
+                    id=token_id,
+                    job_id=job_id,
+                    attempt=attempt,
+                    digest=digest(secret),
+                    issued_at=now,
+                    expires_at=now + self._lifetime,
+                    revoked_at=None,
+                )
+            )
+        return f"{PREFIX}{token_id}_{secret}"
+
+    async def check(self, token: str) -> Grant | Denied:
+        token_id, _underscore, secret = token.removeprefix(PREFIX).partition("_")
+        row = None
+        if token.startswith(PREFIX) and len(token) <= 200 and "\0" not in token_id and len(token_id) <= 16:
+            async with self._database.session() as session:
+                row = await repo.token_by_id(session, token_id)
+        # Compared also when there is no row: the time must not tell which ids exist.
+        if not matches(secret, row.digest if row else _NO_DIGEST) or row is None:
+            return Denied("unknown")
+        if row.revoked_at is not None:
+            return Denied("revoked", row.id)
+        if row.expires_at <= self._clock.now():
+            return Denied("expired", row.id)
+        return Grant(row.id, row.job_id, row.attempt, row.expires_at)
+
+    async def renewed(self, grant: Grant) -> str | None:
+        """The next token when this one is in the second half of its life."""
+        if grant.expires_at - self._clock.now() > self._lifetime / 2:
+            return None
+        return await self.issue(grant.job_id, grant.attempt)
+
+    async def revoke(self, job_id: str, attempt: int | None = None) -> None:
+        """No token of the attempt (None: of any) is good any more."""
+        async with self._database.begin() as session:
+            await repo.revoke(session, job_id, attempt, self._clock.now())

@@ -1,0 +1,244 @@
+"""Pages of a run's output over all its attempts and machines, from a cursor, from a time, or from the end.
+
+Order: attempts one after the other; within one, lines of its machines by their times, each machine's own order kept.
+A machine whose records arrived out of order is read up to its first hole, unless that hole is old.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import groupby
+from time import monotonic
+
+from tuneplane_server.clock import Clock
+from tuneplane_server.db.engine import Database
+from tuneplane_server.domain import log_codec
+from tuneplane_server.domain.cursors import FDS, LogCursor, RankPlace
+from tuneplane_server.domain.terminal_fold import FoldState, Mode
+from tuneplane_server.features.telemetry.rank_reader import Budget, Line, Load, RankReader, Wanted
+from tuneplane_server.features.telemetry.records import LOG
+from tuneplane_server.features.telemetry.repo import logs as repo
+from tuneplane_server.features.telemetry.repo import runs
+from tuneplane_server.features.telemetry.tables import MARKER_FD, StreamAckRow
+
+PAGE_BYTES = 8 * 1024 * 1024  # raw output one page may go through without a search
+SEARCH_BYTES = 1024 * 1024 * 1024
+SECONDS = 10.0
+TAIL_BYTES = 512 * 1024  # raw output of one machine that is looked at for its last lines
+TAIL_CHUNKS = 16
+GAP_SECONDS = 60
+RAW_CHUNKS = 8
+
+
+@dataclass(frozen=True)
+class LogQuery:
+    """`fold`: show redrawn lines as a terminal does. `grep`: text that a line must hold, whatever its case."""
+
+    cursor: LogCursor | None = None
+    limit: int = 1000
+    attempt: int | None = None
+    rank: int | None = None
+    tail: int | None = None
+    grep: str = ""
+    since: float | None = None
+    fold: bool = True
+
+
+@dataclass
+class LogPage:
+    """`more`: further lines can be read now. `end`: there are none and there will be none."""
+
+    lines: list[Line]
+    cursor: LogCursor = field(default_factory=dict)
+    more: bool = False
+    end: bool = False
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """The output of one machine of one attempt, to be read up to seq `up_to`. `final`: nothing more will come."""
+
+    attempt: int
+    rank: int
+    up_to: int
+    final: bool
+
+
+class LogReader:
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    async def page(self, job_id: str, query: LogQuery, *, live_attempt: int | None) -> LogPage:
+        """`live_attempt`: the attempt that may still write; None when the run is over."""
+        streams = await self._streams(job_id, query, live_attempt)
+        over = live_attempt is None or (query.attempt is not None and query.attempt < live_attempt)
+        if query.cursor is None and query.tail is not None:
+            page = await self._tail(job_id, query, streams)
+        else:
+            page = await self._forward(job_id, query, streams)
+        page.end = over and not page.more
+        return page
+
+    async def raw(self, job_id: str, attempt: int, rank: int, fd: int | None = None) -> AsyncIterator[bytes]:
+        """The stored bytes of one machine in the order they came, our remarks included; of one descriptor when asked."""
+        from_seq = 1
+        while True:
+            async with self._database.session() as session:
+                chunks = await repo.forward(session, (job_id, attempt, rank), from_seq, RAW_CHUNKS + 1, None, fd)
+            whole = len(chunks) <= RAW_CHUNKS
+            end = None if whole else chunks[RAW_CHUNKS].seq_first
+            found = [
+                (piece.seq, chunk.fd != MARKER_FD, piece.data)
+                for chunk in chunks[:RAW_CHUNKS]
+                for piece in log_codec.decode(chunk.data)
+                if from_seq <= piece.seq and (end is None or piece.seq < end)
+            ]
+            if found:
+                yield b"".join(data for _seq, _output, data in sorted(found, key=lambda item: item[:2]))
+            if end is None:
+                return
+            from_seq = end
+
+    async def _streams(self, job_id: str, query: LogQuery, live_attempt: int | None) -> list[_Stream]:
+        async with self._database.session() as session:
+            rows = await runs.streams(session, job_id, LOG)
+        old = self._clock.now() - timedelta(seconds=GAP_SECONDS)
+        return [
+            _stream(row, old, live_attempt)
+            for row in rows
+            if query.attempt in (None, row.attempt) and query.rank in (None, row.rank)
+        ]
+
+    def _reader(
+        self, job_id: str, stream: _Stream, place: RankPlace | None, query: LogQuery, budget: Budget
+    ) -> RankReader:
+        wanted = Wanted(query.grep.casefold(), query.since, query.fold)
+        load = self._loader(job_id, stream)
+        return RankReader(stream.attempt, stream.rank, place or RankPlace(), load, wanted, budget, final=stream.final)
+
+    def _loader(self, job_id: str, stream: _Stream) -> Load:
+        async def load(from_seq: int, limit: int) -> list[repo.Chunk]:
+            async with self._database.session() as session:
+                place = (job_id, stream.attempt, stream.rank)
+                return await repo.forward(session, place, from_seq, limit, stream.up_to)
+
+        return load
+
+    async def _forward(self, job_id: str, query: LogQuery, streams: list[_Stream]) -> LogPage:
+        cursor = dict(query.cursor or {})
+        if query.cursor is None and query.since is not None:
+            for stream in streams:
+                cursor[stream.attempt, stream.rank] = await self._place_at(job_id, stream, query.since)
+        budget = _budget(query)
+        readers = [self._reader(job_id, one, cursor.get((one.attempt, one.rank)), query, budget) for one in streams]
+        lines: list[Line] = []
+        async with aclosing(_merged(readers)) as merged:
+            async for line in merged:
+                lines.append(line)
+                if len(lines) >= query.limit:
+                    break
+        more = False
+        for reader in readers:
+            cursor[reader.attempt, reader.rank] = reader.rest()
+            more = more or reader.waiting
+        return LogPage(lines, cursor, more=more)
+
+    async def _tail(self, job_id: str, query: LogQuery, streams: list[_Stream]) -> LogPage:
+        """The last lines: of the newest attempt, and of earlier ones when it has too few."""
+        assert query.tail is not None
+        budget, last = _budget(query), deque[Line](maxlen=query.tail)
+        budget.raw_bytes = max(budget.raw_bytes, 4 * TAIL_BYTES * len(streams))
+        cursor: LogCursor = {(one.attempt, one.rank): _end_of(one) for one in streams}
+        more = False
+        for _attempt, group in groupby(reversed(streams), key=lambda one: one.attempt):
+            wanted = query.tail - len(last)
+            if wanted <= 0:
+                break
+            readers: list[RankReader] = []
+            for stream in sorted(group, key=lambda one: one.rank):
+                # A search cannot know how far back its matches lie.
+                place = RankPlace() if query.grep else await self._place_of_tail(job_id, stream, wanted)
+                readers.append(self._reader(job_id, stream, place, query, budget))
+            found = deque[Line](maxlen=wanted)
+            async with aclosing(_merged(readers)) as merged:
+                async for line in merged:
+                    found.append(line)
+            last.extendleft(reversed(found))
+            for reader in readers:
+                cursor[reader.attempt, reader.rank] = reader.rest()
+                more = more or reader.waiting
+        return LogPage(list(last), cursor, more=more)
+
+    async def _place_of_tail(self, job_id: str, stream: _Stream, lines: int) -> RankPlace:
+        """A place from which at least `lines` lines follow, found by the counts of newlines from the end."""
+        start = await self._start_of_tail((job_id, stream.attempt, stream.rank), stream.up_to, lines)
+        # A line without an end may be a progress bar of megabytes: what is seen of it is shown.
+        return RankPlace() if start is None else await self._place_from(job_id, stream, start, "screen")
+
+    async def _start_of_tail(self, place: repo.Place, up_to: int, lines: int) -> int | None:
+        """First seq of the run of pieces to begin with; None for the very first."""
+        newlines = size = 0
+        start: int | None = None
+        async with self._database.session() as session:
+            while chunks := await repo.backward(session, place, before=start, up_to=up_to, limit=TAIL_CHUNKS):
+                for chunk in chunks:
+                    start = chunk.run_first
+                    newlines, size = newlines + chunk.newlines, size + chunk.raw_bytes
+                    if newlines > lines + len(FDS) or size >= TAIL_BYTES:
+                        return start
+        return None
+
+    async def _place_at(self, job_id: str, stream: _Stream, since: float) -> RankPlace:
+        """A place before the first line that was completed at `since` or later."""
+        place = (job_id, stream.attempt, stream.rank)
+        async with self._database.session() as session:
+            seq = await repo.seq_at_time(session, place, since)
+            if seq is None:
+                return _end_of(stream)
+            before = await repo.backward(session, place, before=seq, limit=1)
+        # One run of pieces earlier: a line may have begun there.
+        return await self._place_from(job_id, stream, before[0].run_first if before else seq, "skip")
+
+    async def _place_from(self, job_id: str, stream: _Stream, seq: int, inside: Mode) -> RankPlace:
+        """The place before piece `seq`, the first of a run. `inside`: what to do with a line that began before it."""
+        place = (job_id, stream.attempt, stream.rank)
+        async with self._database.session() as session:
+            begun = [fd for fd in range(len(FDS)) if not await repo.ends_line_before(session, place, fd, seq)]
+        return RankPlace(seq, 0, tuple((fd, FoldState(seq, 0, inside)) for fd in begun))
+
+
+def _stream(row: StreamAckRow, old: datetime, live_attempt: int | None) -> _Stream:
+    given_up = row.gap_since is not None and row.gap_since <= old
+    last = row.islands[-1][1] if given_up else row.contiguous
+    return _Stream(row.attempt, row.rank, last, live_attempt is None or row.attempt < live_attempt)
+
+
+def _end_of(stream: _Stream) -> RankPlace:
+    return RankPlace(stream.up_to + 1, 0)
+
+
+def _budget(query: LogQuery) -> Budget:
+    return Budget(SEARCH_BYTES if query.grep else PAGE_BYTES, monotonic() + SECONDS)
+
+
+async def _merged(readers: list[RankReader]) -> AsyncIterator[Line]:
+    """Lines of all readers, attempt by attempt. A line counts as read when the next one is asked for or the caller stops."""
+    for _attempt, group in groupby(readers, key=lambda reader: reader.attempt):
+        of_attempt = list(group)
+        ready = [reader for reader in of_attempt if await reader.peek() is not None]
+        heads = [(reader.order, reader.rank, reader) for reader in ready]
+        heapq.heapify(heads)
+        while heads:
+            _order, rank, reader = heads[0]
+            yield reader.take()
+            if await reader.peek() is None:
+                heapq.heappop(heads)
+            else:
+                heapq.heapreplace(heads, (reader.order, rank, reader))
+        if any(reader.paused for reader in of_attempt):
+            return  # later attempts must not come before the rest of this one

@@ -1,0 +1,111 @@
+"""Stores log records as chunks of raw bytes, up to the run's quota."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import Connection
+
+from tuneplane_server.domain import log_codec
+from tuneplane_server.domain.acked import SeqRange, runs
+from tuneplane_server.domain.log_codec import Piece
+from tuneplane_server.features.telemetry.limits import MIB, TelemetryLimits
+from tuneplane_server.features.telemetry.records import EventRecord, LogRecord
+from tuneplane_server.features.telemetry.repo import logs as repo
+from tuneplane_server.features.telemetry.repo.runs import Run
+from tuneplane_server.features.telemetry.tables import MARKER_FD
+
+
+def write_logs(
+    connection: Connection, run: Run, attempt: int, records: Iterable[LogRecord], limits: TelemetryLimits
+) -> LogRecord | None:
+    """`records`: not stored yet, by (rank, seq). Returns the record with which the output passed its quota, if it did now."""
+    run.log_position = run.position
+    rows: list[dict[str, Any]] = []
+    passed: LogRecord | None = None
+    for rank, of_rank in groupby(records, key=lambda record: record.rank):
+        by_seq = {record.seq: record for record in of_rank}
+        for span in runs(by_seq):
+            kept: list[LogRecord] = []
+            for seq in range(span.first, span.last + 1):
+                record = by_seq[seq]
+                if _fits(run, len(record.data), limits):
+                    kept.append(record)
+                elif run.log_dropped_bytes == len(record.data):  # the first one that does not fit
+                    passed = record
+            rows += [_row(run.job_id, attempt, rank, span, fd, pieces) for fd, pieces in _chunks(kept)]
+    if passed is not None:
+        text = f"the output passed its quota of {limits.log_bytes // MIB} MiB; what follows is not kept"
+        rows.append(_marker(run.job_id, attempt, passed.rank, passed.seq, passed.time, text))
+    if rows:
+        repo.add(connection, rows)
+    return passed
+
+
+def write_gap(connection: Connection, run: Run, attempt: int, event: EventRecord) -> None:
+    """A `gap` event about output: a remark at its place between the lines."""
+    data = event.data
+    after, records = data.get("after_seq"), data.get("records")
+    if (
+        data.get("stream") != "log"
+        or not isinstance(after, int)
+        or not isinstance(records, int)
+        or not 0 <= after < 1 << 62
+    ):
+        return
+    place = (run.job_id, attempt, event.rank)
+    run.log_position = run.position
+    if not repo.exists(connection, place, after + 1, MARKER_FD):
+        text = f"{records} pieces of output ({data.get('bytes', '?')} bytes) are missing here: the spool of the machine was full"
+        repo.add(connection, [_marker(run.job_id, attempt, event.rank, after + 1, event.time, text)])
+
+
+def _fits(run: Run, size: int, limits: TelemetryLimits) -> bool:
+    """Whether a piece is kept; counts it either way. After the first that is not, none is: the log has one end."""
+    if run.log_dropped_bytes or run.log_bytes + size > limits.log_bytes:
+        run.log_dropped_bytes += size
+        return False
+    run.log_bytes += size
+    return True
+
+
+def _chunks(records: list[LogRecord]) -> list[tuple[int, list[Piece]]]:
+    """(fd, pieces): pieces of one fd in order, split when a chunk is large enough."""
+    open_chunks: defaultdict[int, list[Piece]] = defaultdict(list)
+    sizes: defaultdict[int, int] = defaultdict(int)
+    done: list[tuple[int, list[Piece]]] = []
+    for record in records:
+        open_chunks[record.fd].append(Piece(record.seq, record.time, record.data))
+        sizes[record.fd] += len(record.data)
+        if sizes[record.fd] >= log_codec.MAX_RAW_BYTES:
+            done.append((record.fd, open_chunks.pop(record.fd)))
+            sizes[record.fd] = 0
+    return done + list(open_chunks.items())
+
+
+def _row(job_id: str, attempt: int, rank: int, span: SeqRange, fd: int, pieces: list[Piece]) -> dict[str, Any]:
+    times = [piece.time for piece in pieces]
+    last = next((piece.data for piece in reversed(pieces) if piece.data), b"\n")
+    return {
+        "job_id": job_id,
+        "attempt": attempt,
+        "rank": rank,
+        "seq_first": pieces[0].seq,
+        "seq_last": pieces[-1].seq,
+        "fd": fd,
+        "run_first": span.first,
+        "time_first": min(times),
+        "time_last": max(times),
+        "raw_bytes": sum(len(piece.data) for piece in pieces),
+        "newlines": sum(piece.data.count(b"\n") for piece in pieces),
+        "ends_line": last.endswith(b"\n"),
+        "data": log_codec.encode(pieces),
+    }
+
+
+def _marker(job_id: str, attempt: int, rank: int, seq: int, time: float, text: str) -> dict[str, Any]:
+    piece = Piece(seq, time, f"[tuneplane: {text}]\n".encode())
+    return _row(job_id, attempt, rank, SeqRange(seq, seq), MARKER_FD, [piece])

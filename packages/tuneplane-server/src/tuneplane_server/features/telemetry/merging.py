@@ -1,0 +1,94 @@
+"""Turns the loose points of long series into blocks of a fixed size with a rollup, so that a curve of a million points is
+read from a few hundred rows, and a thin one from the rollups alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection
+
+from tuneplane_server.domain import downsample, series_codec
+from tuneplane_server.domain.series_codec import Columns
+from tuneplane_server.features.telemetry.records import METRIC
+from tuneplane_server.features.telemetry.repo import metrics as repo
+from tuneplane_server.features.telemetry.repo import runs
+from tuneplane_server.features.telemetry.repo.metrics import Chunk, Series
+from tuneplane_server.features.telemetry.tables import BLOCK_POINTS
+
+
+def due(connection: Connection, limit: int) -> list[tuple[int, str]]:
+    """(series, run) with a block's worth of loose points."""
+    return repo.series_to_merge(connection, limit)
+
+
+def merge_series(connection: Connection, series_id: int, job_id: str) -> bool:
+    """Make one block; False when there is nothing to make one of (yet: a hole in front of the points may still be filled)."""
+    runs.lock(connection, job_id)
+    series = repo.series_by_id(connection, series_id)
+    if series is None:
+        return False
+    acks = runs.acks(connection, job_id, series.attempt, [series.rank])
+    stored = acks[series.rank, METRIC].acked.contiguous if (series.rank, METRIC) in acks else 0
+    taken: list[Chunk] = []
+    points = 0
+    for chunk in repo.first_chunks(connection, series_id, BLOCK_POINTS):
+        if points >= BLOCK_POINTS or chunk.seq_last > stored:
+            break
+        taken.append(chunk)
+        points += chunk.count
+    if points < BLOCK_POINTS:
+        return False
+    data = series_codec.joined([series_codec.decode(chunk.data, chunk.count) for chunk in taken])
+    _replace(connection, series, taken, data)
+    return True
+
+
+def _replace(connection: Connection, series: Series, taken: list[Chunk], data: Columns) -> None:
+    """The chunks by a block; what the last chunk has more stays a chunk under its own key."""
+    assert series.id is not None
+    block, rest = data.cut(0, BLOCK_POINTS), data.cut(BLOCK_POINTS, len(data.step))
+    repo.remove_chunks(connection, series.id, [(chunk.position, chunk.part) for chunk in taken])
+    repo.add_block(connection, _block_row(series, taken, block))
+    if rest.step:
+        last = taken[-1]
+        found = series_codec.summary(rest)
+        row = {"series_id": series.id, "position": last.position, "part": last.part, "seq_first": last.seq_first}
+        row |= {"seq_last": last.seq_last, "data": series_codec.encode(rest)} | _summary_columns(found)
+        repo.add_chunks(connection, [row | {"count": found.count}])
+    series.blocks += 1
+    series.loose -= BLOCK_POINTS
+    repo.save_series(connection, [series])
+
+
+def _block_row(series: Series, taken: list[Chunk], block: Columns) -> dict[str, Any]:
+    places = downsample.choose(block.value, downsample.ROLLUP_WIDTH)
+    positions = [chunk.position for chunk in taken]
+    return {
+        "series_id": series.id,
+        "block": series.blocks,
+        "position_first": min(positions),
+        "position_last": max(positions),
+        "data": series_codec.encode(block),
+        "rollup_count": len(places),
+        "rollup_places": encode_places(places),
+        "rollup": series_codec.encode(block.take(places)),
+    } | _summary_columns(series_codec.summary(block))
+
+
+def _summary_columns(found: series_codec.Summary) -> dict[str, Any]:
+    return {
+        "step_min": found.step_min,
+        "step_max": found.step_max,
+        "min_value": found.value_min,
+        "max_value": found.value_max,
+    }
+
+
+def encode_places(places: list[int]) -> bytes:
+    """Places within a block as uint16, little-endian."""
+    return b"".join(place.to_bytes(2, "little") for place in places)
+
+
+def decode_places(data: bytes) -> list[int]:
+    return [int.from_bytes(data[index : index + 2], "little") for index in range(0, len(data), 2)]

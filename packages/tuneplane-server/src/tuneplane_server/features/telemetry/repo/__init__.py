@@ -1,0 +1,1 @@
+"""SQL of telemetry: one module per table family."""

@@ -1,0 +1,183 @@
+"""Telemetry of runs: `store` what ingest decoded, and read it back. Who may read what is the callers' business."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import structlog
+from compression import zstd
+
+from tuneplane_server.clock import Clock
+from tuneplane_server.db.engine import Database
+from tuneplane_server.features.telemetry import merging
+from tuneplane_server.features.telemetry.curves import CurveReader
+from tuneplane_server.features.telemetry.limits import TelemetryLimits
+from tuneplane_server.features.telemetry.log_reader import LogReader
+from tuneplane_server.features.telemetry.records import Batch, Written
+from tuneplane_server.features.telemetry.repo import reports, runs
+from tuneplane_server.features.telemetry.repo.runs import Run
+from tuneplane_server.features.telemetry.tables import RunEventRow, SampleRow
+from tuneplane_server.features.telemetry.transactions import Transactions
+from tuneplane_server.features.telemetry.writer import write_batch
+from tuneplane_server.wakeups import Wakeups
+
+log = structlog.get_logger(__name__)
+
+MERGE_AT_ONCE = 50
+MAX_SAMPLE_JSON = 4 * 1024 * 1024
+
+
+def topic(job_id: str) -> str:
+    """What `Wakeups` notifies when something new of a run is stored."""
+    return f"telemetry:{job_id}"
+
+
+@dataclass(frozen=True)
+class SampleItem:
+    """`time`: Unix seconds. `data`: a JSON object."""
+
+    id: int
+    attempt: int
+    rank: int
+    step: int
+    time: float
+    kind: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunEvent:
+    """An event as it was reported. `time`: Unix seconds of the machine."""
+
+    attempt: int
+    rank: int
+    time: float
+    event: str
+    data: dict[str, Any]
+
+
+class TelemetryService:
+    """`curves` and `logs` read metrics and output."""
+
+    def __init__(
+        self, database: Database, clock: Clock, wakeups: Wakeups, limits: TelemetryLimits | None = None
+    ) -> None:
+        self._database, self._clock, self._wakeups = database, clock, wakeups
+        self.limits = limits or TelemetryLimits()
+        self.curves = CurveReader(database)
+        self.logs = LogReader(database, clock)
+        self._transactions = Transactions(database)
+        self._merging: asyncio.Task[None] | None = None
+
+    async def store(self, job_id: str, attempt: int, batch: Batch) -> Written:
+        """Store a batch exactly once, in one transaction."""
+        now, limits = self._clock.now(), self.limits
+        written = await self._transactions.run(
+            lambda connection: write_batch(connection, job_id, attempt, batch, limits, now)
+        )
+        if written.position is not None:
+            self._wakeups.notify(topic(job_id))
+        if written.merge and (self._merging is None or self._merging.done()):
+            self._merging = asyncio.create_task(self._merge())
+        return written
+
+    async def usage(self, job_id: str) -> Run:
+        """Position and quotas of a run; zeros when nothing has come."""
+        async with self._database.session() as session:
+            return await runs.find(session, job_id) or Run(job_id)
+
+    async def samples(
+        self,
+        job_id: str,
+        *,
+        limit: int,
+        after: int | None = None,
+        before: int | None = None,
+        kind: str | None = None,
+        step: int | None = None,
+        attempt: int | None = None,
+        rank: int | None = None,
+    ) -> list[SampleItem]:
+        """Oldest first from id `after` on, or, with `before` (0: from the end), newest first."""
+        async with self._database.session() as session:
+            rows = await reports.samples(
+                session,
+                job_id,
+                limit=limit,
+                after=after,
+                before=before,
+                kind=kind,
+                step=step,
+                attempt=attempt,
+                rank=rank,
+            )
+        return [_sample(row) for row in rows]
+
+    async def events(
+        self, job_id: str, names: Sequence[str], *, attempt: int | None = None, limit: int = 100
+    ) -> list[RunEvent]:
+        """The newest events of these names, newest first."""
+        async with self._database.session() as session:
+            rows = await reports.events(session, job_id, names=names, attempt=attempt, limit=limit)
+        return [_event(row) for row in rows]
+
+    async def event(self, job_id: str, name: str, *, attempt: int | None = None, rank: int = 0) -> RunEvent | None:
+        """The newest event of that name from machine `rank`."""
+        found = await self.events(job_id, [name], attempt=attempt)
+        return next((event for event in found if event.rank == rank), None)
+
+    async def hyperparams(self, job_id: str) -> dict[str, Any]:
+        """What the training script reported as its hyperparameters; later reports add to earlier ones."""
+        merged: dict[str, Any] = {}
+        for event in reversed(await self.events(job_id, ["hyperparams"])):
+            merged |= event.data
+        return merged
+
+    async def environment(self, job_id: str) -> dict[str, Any]:
+        """The newest report of packages, machine and cards."""
+        found = await self.event(job_id, "environment")
+        return {} if found is None else found.data
+
+    async def merge_due(self) -> int:
+        """Make blocks of long series; how many were made. Each is a short transaction of its own."""
+        made = 0
+        while True:
+            due = await self._transactions.run(lambda connection: merging.due(connection, MERGE_AT_ONCE))
+            before = made
+            for series_id, job_id in due:
+                made += await self._transactions.run(
+                    lambda connection, s=series_id, j=job_id: merging.merge_series(connection, s, j)  # type: ignore[misc]
+                )
+            if made == before:  # nothing is due, or what is due waits for a hole to be filled
+                return made
+
+    async def forget(self, job_id: str) -> None:
+        """Delete all telemetry of a run."""
+        await self._transactions.run(lambda connection: runs.forget(connection, job_id))
+
+    async def close(self) -> None:
+        if self._merging is not None:
+            self._merging.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._merging
+        await asyncio.to_thread(self._transactions.close)
+
+    async def _merge(self) -> None:
+        try:
+            await self.merge_due()
+        except Exception as error:
+            log.warning("merging metric points failed", exc_info=error)
+
+
+def _sample(row: SampleRow) -> SampleItem:
+    data = zstd.ZstdDecompressor().decompress(row.data, max_length=MAX_SAMPLE_JSON)
+    return SampleItem(row.n, row.attempt, row.rank, row.step, row.time, row.kind, msgspec.json.decode(data))
+
+
+def _event(row: RunEventRow) -> RunEvent:
+    return RunEvent(row.attempt, row.rank, row.time, row.event, msgspec.json.decode(row.data))
