@@ -1,0 +1,132 @@
+"""Every TRL template trains for real on the CPU: metrics and samples arrive, a resumed run continues exactly, the model loads."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.training.templates.harness import Job, Run, run
+
+pytestmark = pytest.mark.timeout(600)
+METHODS = ["trl/dpo", "trl/grpo", "trl/kto", "trl/rloo", "trl/rm", "trl/sft"]
+SEEN = {
+    "trl/sft": {"train/mean_token_accuracy", "train/entropy", "validation/loss"},
+    "trl/dpo": {"train/rewards/chosen", "train/rewards/rejected", "train/rewards/margins", "validation/loss"},
+    "trl/kto": {"train/rewards/chosen", "train/rewards/rejected", "train/kl", "validation/loss"},
+    "trl/rm": {"train/accuracy", "train/margin", "train/mean_reward", "validation/accuracy"},
+    "trl/grpo": {"train/reward", "train/kl", "train/rewards/correct/mean", "train/completions/mean_length"},
+    "trl/rloo": {"train/reward", "train/kl", "train/rewards/only_number/mean", "train/completions/mean_length"},
+}
+KINDS = {
+    "trl/sft": ("conversation", {"messages"}),
+    "trl/dpo": ("preference", {"prompt", "chosen", "rejected"}),
+    "trl/rm": ("preference", {"prompt", "chosen", "rejected"}),
+    "trl/kto": ("completion", {"prompt", "completion", "reward"}),
+    "trl/grpo": ("completion", {"prompt", "completion", "reward", "rewards"}),
+    "trl/rloo": ("completion", {"prompt", "completion", "reward", "rewards"}),
+}
+LOAD = """
+import json, sys
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
+answers = []
+for path in sys.argv[2:]:
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    chat = [{"role": "user", "content": "What is 1 plus 1?"}]
+    inputs = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+    if sys.argv[1] == "trl/rm":
+        score = AutoModelForSequenceClassification.from_pretrained(path)(**inputs).logits
+        answers.append([list(score.shape), bool(torch.isfinite(score).all())])
+    else:
+        model = AutoModelForCausalLM.from_pretrained(path)
+        made = model.generate(**inputs, max_new_tokens=5, min_new_tokens=5, do_sample=False)
+        answers.append([made.shape[1] - inputs["input_ids"].shape[1], isinstance(tokenizer.decode(made[0]), str)])
+print(json.dumps(answers))
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(training_runtime: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
+    """The run of a method's template as it is, made once."""
+
+    @cache
+    def train(method: str) -> Run:
+        return run(Job(method), training_runtime, tmp_path_factory.mktemp(method.replace("/", "-")))
+
+    return train
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_template_trains_as_it_is_and_its_metrics_have_canonical_names(
+    method: str, trained: Callable[[str], Run]
+) -> None:
+    done = trained(method)
+    assert [step for step, _ in done.curves["train/loss"]] == list(range(1, 9))
+    assert {"train/learning_rate", "train/grad_norm"} | SEEN[method] <= set(done.curves)
+    assert [name for name in done.curves if name.startswith("raw/")] == []
+    assert {event["event"] for event in done.events} >= {"hyperparams", "environment", "checkpoint"}
+
+
+@pytest.mark.parametrize("method", ["trl/sft", "trl/dpo", "trl/kto", "trl/rm"])
+def test_the_loss_falls(method: str, trained: Callable[[str], Run]) -> None:
+    losses = [value for _, value in trained(method).curves["train/loss"]]
+    assert sum(losses[-3:]) < sum(losses[:3])
+    validation = [value for _, value in trained(method).curves["validation/loss"]]
+    assert validation[-1] < validation[0]
+
+
+def test_the_loss_of_supervised_fine_tuning_falls_visibly(trained: Callable[[str], Run]) -> None:
+    losses = [value for _, value in trained("trl/sft").curves["train/loss"]]
+    assert losses[-1] < 0.9 * losses[0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_people_see_samples(method: str, trained: Callable[[str], Run]) -> None:
+    kind, keys = KINDS[method]
+    samples = trained(method).samples
+    assert len(samples) >= 4
+    assert {sample["kind"] for sample in samples} == {kind}
+    assert all(keys <= set(sample["data"]) for sample in samples)
+    if method in ("trl/grpo", "trl/rloo"):
+        assert {sample["step"] for sample in samples} == set(range(1, 9))
+        assert all(set(sample["data"]["rewards"]) == {"correct", "only_number"} for sample in samples)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_resumed_at_step_4_repeats_the_uninterrupted_one(
+    method: str, trained: Callable[[str], Run], training_runtime: Path, tmp_path: Path
+) -> None:
+    whole = trained(method)
+    job = Job(method, env={"TUNEPLANE_RESUME_FROM": str(whole.checkpoint(4))})
+    resumed = run(job, training_runtime, tmp_path)
+    assert [step for step, _ in resumed.curves["train/loss"]] == [5, 6, 7, 8]
+    assert resumed.repeatable() == whole.repeatable(after=4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_checkpoint_and_model_load_and_answer(
+    method: str, trained: Callable[[str], Run], training_runtime: Path
+) -> None:
+    done = trained(method)
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json", "model.safetensors"):
+        assert (done.checkpoint(8) / name).is_file()
+    command = [training_runtime / "bin/python", "-c", LOAD, method, done.checkpoint(8), done.out / "model"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert answer.returncode == 0, answer.stderr
+    expected = [[1, 1], True] if method == "trl/rm" else [5, True]
+    assert json.loads(answer.stdout.splitlines()[-1]) == [expected, expected]
+
+
+@pytest.mark.parametrize("method", ["trl/sft", "trl/grpo"])
+def test_the_seed_decides_every_digit(
+    method: str, trained: Callable[[str], Run], training_runtime: Path, tmp_path: Path
+) -> None:
+    again = run(Job(method), training_runtime, tmp_path / "again")
+    assert again.repeatable() == trained(method).repeatable()
+    other = run(Job(method, hyperparams={"seed": 7}), training_runtime, tmp_path / "other")
+    assert other.repeatable() != again.repeatable()

@@ -1,0 +1,133 @@
+"""One template under other circumstances: a model and data of one's own, LoRA, several processes, several machines, odd values."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.harness import free_port
+from tests.training.templates.harness import Job, Run, collect, launch, prepare, run
+from tuneplane import adapters
+
+pytestmark = pytest.mark.timeout(600)
+ODD = "a b 'c' \"d\" $HOME $(id) e=f\n\t训练 🚀 \u2028 \\"
+PARQUET = """
+import sys
+from datasets import load_dataset
+load_dataset("json", data_files=sys.argv[1], split="train").to_parquet(sys.argv[2])
+"""
+
+
+@pytest.fixture(scope="module")
+def base(training_runtime: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A short supervised run, for what it leaves: a model that other runs can start from."""
+    return run(Job("trl/sft", {"max_steps": 2}), training_runtime, tmp_path_factory.mktemp("base"))
+
+
+def test_a_model_and_data_of_ones_own(base: Run, training_runtime: Path, tmp_path: Path) -> None:
+    """Data as a directory of Parquet files; training data without validation data turns evaluation off."""
+    rows = tmp_path / "rows.jsonl"
+    chat = [{"role": "user", "content": "Say 训练."}, {"role": "assistant", "content": "训练 🚀"}]
+    rows.write_text("".join(json.dumps({"messages": chat}) + "\n" for _ in range(16)))
+    (tmp_path / "data").mkdir()
+    command = [training_runtime / "bin/python", "-c", PARQUET, rows, tmp_path / "data/part-0.parquet"]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    env = {"BASE_MODEL_DIR": str(base.out / "model"), "TRAIN_DATA_DIR": str(tmp_path / "data")}
+    done = run(Job("trl/sft", {"max_steps": 2}, env=env), training_runtime, tmp_path / "run")
+    assert not (done.out / "tiny-model").exists()
+    assert "no validation data: evaluation is off" in done.log
+    assert "validation/loss" not in done.curves
+    assert done.samples[0]["data"]["messages"] == chat
+
+
+def test_data_that_is_not_there_is_named(training_runtime: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    job = Job("trl/sft", env={"TRAIN_DATA_DIR": str(tmp_path / "empty")})
+    with pytest.raises(AssertionError, match=r"no \.jsonl or \.parquet file in .*/empty"):
+        run(job, training_runtime, tmp_path / "run")
+
+
+def test_lora_trains_an_adapter_alone(base: Run, training_runtime: Path, tmp_path: Path) -> None:
+    config = {"max_steps": 2, "use_peft": True, "lora_r": 4, "lora_target_modules": ["q_proj", "v_proj"]}
+    job = Job("trl/sft", config, env={"BASE_MODEL_DIR": str(base.out / "model")})
+    done = run(job, training_runtime, tmp_path)
+    assert (done.out / "model/adapter_model.safetensors").is_file()
+    assert not (done.out / "model/model.safetensors").exists()
+    facts = next(event["data"] for event in done.events if event["event"] == "hyperparams")
+    assert 0 < facts["model_trainable_parameters"] < facts["model_parameters"] / 10
+
+
+def test_set_values_and_odd_texts_reach_trls_own_config(base: Run, training_runtime: Path, tmp_path: Path) -> None:
+    """What the trainer says its hyper-parameters are, after YAML, TRL's parser and its config class."""
+    config: dict[str, Any] = {
+        "dataset_text_field": ODD,
+        "lr_scheduler_kwargs": {"min_lr": 1e-06},
+        "lr_scheduler_type": "cosine_with_min_lr",
+        "adam_epsilon": 1e-10,
+        "max_length": None,
+    }
+    job = Job("trl/sft", config, {"max_steps": 1, "learning_rate": 1e-05, "weight_decay": 0.25})
+    done = run(job, training_runtime, tmp_path)
+    facts = next(event["data"] for event in done.events if event["event"] == "hyperparams")
+    assert facts["dataset_text_field"] == ODD
+    assert facts["lr_scheduler_kwargs"] == {"min_lr": 1e-06}
+    assert (facts["learning_rate"], facts["weight_decay"], facts["adam_epsilon"]) == (1e-05, 0.25, 1e-10)
+    assert facts["output_dir"] == str(done.out / "checkpoints")
+    assert facts["report_to"] in ([], ["none"], "none")
+
+
+def test_two_processes_of_one_machine_train_together(training_runtime: Path, tmp_path: Path) -> None:
+    """Two simulated cards: the launcher of real ones, meeting over gloo."""
+    machine = adapters.Machine(gpus_per_node=2, main_port=free_port())
+    done = run(Job("trl/sft", {"max_steps": 2, "save_steps": 2, "eval_steps": 2}), training_runtime, tmp_path, machine)
+    assert [step for step, _ in done.curves["train/loss"]] == [1, 2]
+    assert done.ranks == {0, 1}
+    facts = next(event["data"] for event in done.events if event["event"] == "environment")
+    assert facts["world_size"] == 2
+    assert (done.checkpoint(2) / "rng_state_1.pth").is_file()
+
+
+def test_two_machines_train_together(training_runtime: Path, tmp_path: Path) -> None:
+    """Two machines' commands on one host, with one storage: ranks, main address and port come from the executor."""
+    job, port = Job("trl/sft", {"max_steps": 2, "save_steps": 2, "eval_steps": 2}), free_port()
+    machines = [adapters.Machine(rank=rank, count=2, main_port=port) for rank in range(2)]
+    out = tmp_path / "machine-0/out"
+    processes = []
+    for machine in machines:
+        root = tmp_path / f"machine-{machine.rank}"
+        capsule = prepare(job, root / "work", root / "out")
+        capsule["paths"]["out_dir"] = str(out)
+        job.env["TUNEPLANE_OUT_DIR"] = str(out)
+        processes.append(launch(job, capsule, training_runtime, root, machine)[1])
+    logs = [process.communicate(timeout=240)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], "\n".join(logs)[-8000:]
+    done = collect(job, out, tmp_path / "machine-0/work", logs[0])
+    assert [step for step, _ in done.curves["train/loss"]] == [1, 2]
+    facts = next(event["data"] for event in done.events if event["event"] == "environment")
+    assert facts["world_size"] == 2
+    assert done.ranks == {0}
+    assert collect(job, out, tmp_path / "machine-1/work", logs[1]).ranks == {1}
+
+
+def test_by_hand_the_script_runs_without_the_platform(training_runtime: Path, tmp_path: Path) -> None:
+    """No reporter, no variables: `python train.py --config config.yaml` as the script's first lines say."""
+    prepare(Job("trl/sft"), tmp_path / "work", tmp_path / "out")
+    experiment = tmp_path / "work/lab/experiments/first"
+    done = subprocess.run(
+        [training_runtime / "bin/python", "train.py", "--config", "config.yaml", "--max_steps", "1"],
+        cwd=experiment,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("model saved to ")]
+    model = Path(line.removeprefix("model saved to "))
+    assert (model / "model.safetensors").is_file()
+    assert not model.is_relative_to(experiment)
