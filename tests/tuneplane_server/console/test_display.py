@@ -57,7 +57,8 @@ def test_numbers(value: object, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "text"), [(None, "–"), (0, "0 B"), (999, "999 B"), (1500, "1.50 kB"), (999_600, "1.00 MB"), (269e6, "269 MB")]
+    ("count", "text"),
+    [(None, "–"), (0, "0 B"), (999, "999 B"), (1500, "1.50 kB"), (999_600, "1.00 MB"), (269e6, "269 MB")],
 )
 def test_sizes(count: int | None, text: str) -> None:
     assert display.size(count) == text

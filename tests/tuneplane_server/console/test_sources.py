@@ -24,14 +24,18 @@ def test_no_template_holds_what_the_policy_forbids() -> None:
     assert re.findall(r"<[^>]*\sstyle=", text) == []
     assert re.findall(r"<[^>]*\son[a-z]+=", text) == []
     assert re.findall(r"<style", text) == []
-    assert [tag for tag in re.findall(r"<script[^>]*>", text) if "src=" not in tag and "application/json" not in tag] == []
+    assert [
+        tag for tag in re.findall(r"<script[^>]*>", text) if "src=" not in tag and "application/json" not in tag
+    ] == []
     assert re.findall(r"hx-(?:on|vars)\b|hx-\w+=.js:", text) == []  # htmx would have to evaluate these
 
 
 def test_nothing_comes_from_another_address() -> None:
     for path in [*TEMPLATES, *MODULES, *(HERE / "static/css").glob("*.css")]:
         outside = [
-            url for url in re.findall(r"https?://[^\s\"'`<>)]+", path.read_text(encoding="utf-8")) if "w3.org/" not in url
+            url
+            for url in re.findall(r"https?://[^\s\"'`<>)]+", path.read_text(encoding="utf-8"))
+            if "w3.org/" not in url
         ]
         assert outside == [], path.name
 

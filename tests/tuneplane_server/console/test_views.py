@@ -45,7 +45,12 @@ def test_conditions_stand_beside_the_phase() -> None:
 
 def test_phase_tabs_count_every_phase_in_the_order_of_a_life() -> None:
     tabs = jobs.phase_tabs({"running": 2, "failed": 1})
-    assert [(tab["value"], tab["count"]) for tab in tabs][:4] == [("", 3), ("queued", 0), ("starting", 0), ("running", 2)]
+    assert [(tab["value"], tab["count"]) for tab in tabs][:4] == [
+        ("", 3),
+        ("queued", 0),
+        ("starting", 0),
+        ("running", 2),
+    ]
 
 
 def test_an_ignored_event_keeps_what_it_wanted_and_looks_quiet() -> None:

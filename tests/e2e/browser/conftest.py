@@ -1,0 +1,86 @@
+"""A real Chromium, whose complaints fail the test."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+
+from tuneplane_server.console.templating import HERE
+
+
+@pytest.fixture(scope="session")
+def chromium(chromium_path: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Complaints:
+    """What the browser says is wrong: errors and warnings on its console (broken policy among them), uncaught exceptions."""
+
+    said: list[str] = field(default_factory=list)
+    expected: list[str] = field(default_factory=list)
+
+    def listen(self, page: Page) -> Page:
+        page.on("console", self._on_message)
+        page.on("pageerror", lambda error: self.said.append(f"uncaught: {error}"))
+        return page
+
+    def _on_message(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.said.append(f"{message.type}: {message.text}")
+
+    @property
+    def unexpected(self) -> list[str]:
+        return [text for text in self.said if not any(part in text for part in self.expected)]
+
+
+@pytest.fixture
+def complaints() -> Iterator[Complaints]:
+    complaints = Complaints()
+    yield complaints
+    assert complaints.unexpected == []
+
+
+@pytest.fixture
+def context(chromium: Browser) -> Iterator[BrowserContext]:
+    context = chromium.new_context(locale="en-US", timezone_id="UTC", viewport={"width": 1360, "height": 900})
+    context.set_default_timeout(15_000)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, complaints: Complaints) -> Page:
+    return complaints.listen(context.new_page())
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def do_GET(self) -> None:
+        if self.path == "/favicon.ico":  # a browser asks for it on a page that names no icon
+            self.send_response(204)
+            self.end_headers()
+        else:
+            super().do_GET()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests for files are no news."""
+
+
+@pytest.fixture(scope="session")
+def static_address() -> Iterator[str]:
+    """The console's static files on a port of their own, for tests of single modules."""
+    handler = functools.partial(_Quiet, directory=str(HERE / "static"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
