@@ -8,7 +8,7 @@ from typing import Any
 
 from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.i18n import _
-from tuneplane.lab.config import ResolvedConfig, load_config
+from tuneplane.lab.config import ResolvedConfig, resolve_config
 from tuneplane.lab.experiments import Experiment
 from tuneplane.lab.find import Lab
 from tuneplane.lab.overrides import split_overrides
@@ -42,7 +42,8 @@ def check_experiment(lab: Lab, experiment: Experiment, overrides: Sequence[str] 
     entry = load_index()["methods"].get(lock["recipe"]["name"]) if lock else None
     if lock is not None:
         refusals += check_lock(lock, entry, experiment.name, str(experiment.lock))
-    config = _read_config(lab, experiment, refusals)
+    config, wrong = resolve_config(experiment.directory, lab.root)
+    refusals += wrong
     hyperparams: dict[str, Any] = {}
     if lock is not None and entry is not None:
         version = _known_version(entry, lock)
@@ -63,14 +64,6 @@ def _known_version(entry: Entry, lock: dict[str, Any]) -> str | None:
 def _read_lock(experiment: Experiment, refusals: list[Refusal]) -> dict[str, Any] | None:
     try:
         return read_lock(experiment.lock, experiment.name)
-    except RefusedError as error:
-        refusals.extend(error.refusals)
-        return None
-
-
-def _read_config(lab: Lab, experiment: Experiment, refusals: list[Refusal]) -> ResolvedConfig | None:
-    try:
-        return load_config(experiment.directory, lab.root)
     except RefusedError as error:
         refusals.extend(error.refusals)
         return None

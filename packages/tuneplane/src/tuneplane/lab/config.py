@@ -47,16 +47,26 @@ def load_config(experiment_dir: Path, lab_root: Path | None = None) -> ResolvedC
 
     Raises `RefusedError` with every problem: `file-missing`, `yaml-invalid`, `config-invalid`, `config-cycle`, `number-not-finite`, …
     """
+    found, refusals = resolve_config(experiment_dir, lab_root)
+    if found is None or refusals:
+        raise RefusedError(refusals)
+    return found
+
+
+def resolve_config(experiment_dir: Path, lab_root: Path | None = None) -> tuple[ResolvedConfig | None, list[Refusal]]:
+    """Like `load_config`, with the problems beside the config, so that the rest of it can be checked too. None when a file is broken."""
     root = (lab_root or experiment_dir.absolute().parent.parent).resolve()
     loader = _Loader(root)
-    layer = loader.load(experiment_dir / CONFIG_FILE, ())
+    try:
+        layer = loader.load(experiment_dir / CONFIG_FILE, ())
+    except RefusedError as error:
+        return None, [*loader.refusals, *error.refusals]
     if loader.refusals:
-        raise RefusedError(loader.refusals)
-    _drop_override_marks(layer, loader.refusals)
-    values, shared, refusals = split_shared(layer.values, layer.positions)
-    if loader.refusals or refusals:
-        raise RefusedError([*loader.refusals, *refusals])
-    return ResolvedConfig(values, shared, layer.positions, tuple(loader.sources))
+        return None, loader.refusals
+    refusals: list[Refusal] = []
+    _drop_override_marks(layer, refusals)
+    values, shared, wrong = split_shared(layer.values, layer.positions)
+    return ResolvedConfig(values, shared, layer.positions, tuple(loader.sources)), [*refusals, *wrong]
 
 
 class _Loader:
@@ -112,7 +122,7 @@ class _Loader:
         for path in inside:
             if path.is_file():
                 return path
-        if not inside:
+        if not inside or any(path.is_file() for path in candidates):
             message = _("“{entry}” lies outside the lab").format(entry=entry)
             self.refusals.append(_invalid(document.path, line, message, DEFAULTS_KEY))
             return None
