@@ -7,7 +7,7 @@ from tuneplane_server.domain.placement import NodeRoom, NoRoom, PoolRequest, pla
 
 
 def node(name: str, *gpus: int, profile: str = "h200", cpus: float = 64, memory: float = 512) -> NodeRoom:
-    return NodeRoom(name, frozenset({profile, "cpu"}), gpus, cpus, memory)
+    return NodeRoom(name, {profile: gpus, "cpu": ()}, cpus, memory)
 
 
 def test_a_job_takes_the_tightest_node_that_fits() -> None:
@@ -57,7 +57,7 @@ def test_no_card_is_given_twice_and_every_machine_gets_what_it_asked_for(
         return
     held = [(item.node, gpu) for item in placed for gpu in item.gpus]
     assert len(set(held)) == len(held)
-    assert all(gpu in next(n for n in nodes if n.name == name).free_gpus for name, gpu in held)
+    assert all(gpu in next(n for n in nodes if n.name == name).free_gpus["h200"] for name, gpu in held)
     for pool in pools:
         mine = [item for item in placed if item.pool == pool.name]
         assert len(mine) == pool.nodes == len({item.node for item in mine})

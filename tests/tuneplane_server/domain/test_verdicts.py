@@ -75,17 +75,19 @@ def test_the_facts_of_a_failure_are_kept_and_the_rest_is_not() -> None:
     ("end", "tail", "phase", "reason"),
     [
         (Exit(absent=True), "", Phase.LOST, "container-lost"),
+        (Exit(), "", Phase.LOST, "container-lost"),
         (Exit(exit_code=0), "", Phase.FAILED, "no-outcome"),
         (Exit(exit_code=137, oom_killed=True), "", Phase.FAILED, "out-of-memory"),
         (Exit(signal=15), "", Phase.FAILED, "interrupted"),
         (Exit(exit_code=143), "", Phase.FAILED, "interrupted"),
         (Exit(signal=9), "", Phase.FAILED, "killed"),
         (Exit(exit_code=137), "", Phase.FAILED, "killed"),
+        (Exit(exit_code=78), "TUNEPLANE-BOOTSTRAP: no-such-code: x", Phase.FAILED, "runner-failed"),
         (Exit(exit_code=78), "ModuleNotFoundError: x", Phase.FAILED, "runner-failed"),
         (Exit(exit_code=1), "ModuleNotFoundError: x", Phase.FAILED, "module-missing"),
         (Exit(exit_code=1), "", Phase.FAILED, "runner-failed"),
-        (Exit(exit_code=78), "TUNEPLANE-BOOTSTRAP: python-missing", Phase.FAILED, "python-missing"),
-        (Exit(exit_code=78), "TUNEPLANE-BOOTSTRAP: package-corrupt", Phase.FAILED, "package-corrupt"),
+        (Exit(exit_code=78), "TUNEPLANE-BOOTSTRAP: python-missing: none", Phase.FAILED, "python-missing"),
+        (Exit(exit_code=78), "x\nTUNEPLANE-BOOTSTRAP: package-corrupt: the capsule", Phase.FAILED, "package-corrupt"),
     ],
 )
 def test_without_the_runners_word_the_exit_decides_and_never_for_success(

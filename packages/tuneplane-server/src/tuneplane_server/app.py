@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -14,30 +15,49 @@ from tuneplane_server import __version__
 from tuneplane_server.clock import SYSTEM_CLOCK, Clock
 from tuneplane_server.console.pages import install_site
 from tuneplane_server.db import migrations
+from tuneplane_server.executors.port import Executor
 from tuneplane_server.features.accounts.api import router as accounts_router
+from tuneplane_server.features.audit.api import router as audit_router
+from tuneplane_server.features.catalog.api import router as catalog_router
+from tuneplane_server.features.hardware.api import router as hardware_router
+from tuneplane_server.features.jobs.api import router as jobs_router
+from tuneplane_server.features.packages.api import router as packages_router
+from tuneplane_server.features.projects.api import router as projects_router
+from tuneplane_server.logs import configure_logs
 from tuneplane_server.services import Services
 from tuneplane_server.settings import Settings
 from tuneplane_server.web import problems
+from tuneplane_server.web.health import router as health_router
 from tuneplane_server.web.middleware import LanguageMiddleware, RequestGuardMiddleware, SecurityHeadersMiddleware
 
 MIB = 1024 * 1024
 BODY_LIMIT = 1 * MIB
+ROUTERS = (
+    health_router,
+    accounts_router,
+    projects_router,
+    catalog_router,
+    hardware_router,
+    packages_router,
+    jobs_router,
+    audit_router,
+)
 
 _LATER = ("tuneplane_server.features.ingest.api", "tuneplane_server.features.telemetry.api",
           "tuneplane_server.features.artifacts.api")  # fmt: skip
 
 
-def create_app(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> FastAPI:
-    """The console. Nothing is opened before the app's lifespan begins."""
-    services = Services(settings, clock)
+def create_app(
+    settings: Settings, clock: Clock = SYSTEM_CLOCK, *, executor: Executor | None = None, roles: bool = True
+) -> FastAPI:
+    """The console. Nothing is opened before the app's lifespan begins; `roles=False` serves without background work."""
+    configure_logs(settings.log_level, settings.log_format)
+    services = Services(settings, clock, executor)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        await migrations.upgrade(services.database)
-        try:
+        async with running(services, roles=roles):
             yield
-        finally:
-            await services.database.close()
 
     app = FastAPI(
         title="TunePlane",
@@ -49,7 +69,8 @@ def create_app(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> FastAPI:
     )
     app.state.services = services
     problems.install(app)
-    app.include_router(accounts_router)
+    for router in ROUTERS:
+        app.include_router(router)
     for name in _LATER:
         with suppress(ModuleNotFoundError):
             if find_spec(name) is not None and hasattr(module := importlib.import_module(name), "router"):
@@ -57,6 +78,25 @@ def create_app(settings: Settings, clock: Clock = SYSTEM_CLOCK) -> FastAPI:
     install_site(app)
     _add_layers(app, settings)
     return app
+
+
+@asynccontextmanager
+async def running(services: Services, *, roles: bool) -> AsyncIterator[None]:
+    """Everything that lives as long as the console serves. At the end runs go on; the next start adopts them."""
+    await migrations.upgrade(services.database)
+    await asyncio.to_thread(services.storage.prepare)
+    await services.executor.open()
+    try:
+        if roles:
+            services.running_roles = services.roles
+            await services.roles.start()
+        yield
+    finally:
+        if services.running_roles is not None:
+            await services.running_roles.stop()
+        await services.telemetry.close()
+        await services.executor.close()
+        await services.database.close()
 
 
 def _add_layers(app: FastAPI, settings: Settings) -> None:

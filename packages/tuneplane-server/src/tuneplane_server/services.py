@@ -1,40 +1,79 @@
-"""Everything an endpoint may use, built once by `create_app` and reached through `request.app.state.services`."""
+"""Everything an endpoint may use, built on first use and reached through `request.app.state.services`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from tuneplane_server.clock import SYSTEM_CLOCK, Clock
 from tuneplane_server.db.engine import Database
+from tuneplane_server.executors.port import Executor
 from tuneplane_server.features.accounts.service import AccountService
 from tuneplane_server.features.accounts.sessions import SessionSigner, load_key
 from tuneplane_server.features.audit.service import AuditService
+from tuneplane_server.features.catalog.service import CatalogService
+from tuneplane_server.features.hardware.service import HardwareService
+from tuneplane_server.features.ingest.gate import Gate
+from tuneplane_server.features.ingest.service import IngestService
+from tuneplane_server.features.jobs.ledger import Ledger
+from tuneplane_server.features.jobs.planning import Planner
+from tuneplane_server.features.jobs.run_outputs import RunOutputsOfJobs
+from tuneplane_server.features.jobs.service import JobService
+from tuneplane_server.features.jobs.signals import LedgerSignals
+from tuneplane_server.features.packages.service import PackageService
+from tuneplane_server.features.projects.service import ProjectService
+from tuneplane_server.features.telemetry.limits import TelemetryLimits
+from tuneplane_server.features.telemetry.service import TelemetryService
+from tuneplane_server.instance import instance_id
 from tuneplane_server.settings import Settings
+from tuneplane_server.storage.layout import StorageRoot
+from tuneplane_server.storage.objects import ObStore, open_store
 from tuneplane_server.wakeups import Wakeups
+
+if TYPE_CHECKING:
+    from tuneplane_server.background.roles import BackgroundRoles
+    from tuneplane_server.features.artifacts.service import ArtifactService
+
+MIB = 1024 * 1024
 
 
 @dataclass
 class Services:
-    """The features' services, each made on first use and kept."""
+    """The features' services. `given_executor` replaces the one that the settings name (tests)."""
 
     settings: Settings
     clock: Clock = SYSTEM_CLOCK
+    given_executor: Executor | None = None
     # The port the console really listens on, once it does; `port: 0` in the settings leaves it open.
     bound_port: int | None = None
+    # Set while background roles run in this process.
+    running_roles: BackgroundRoles | None = None
+
+    # --- addresses ------------------------------------------------------------------------------------------------
 
     @property
     def public_address(self) -> str:
-        return self._settings_with_port.public_address
+        return self._with_port.public_address
 
     @property
     def ingest_address(self) -> str:
-        return self._settings_with_port.ingest_address
+        return self._with_port.ingest_address
+
+    def own_address(self) -> str:
+        """The console as this machine itself reaches it, with no proxy between."""
+        host = self.settings.host
+        if host in ("0.0.0.0", "::", ""):  # noqa: S104 - compared, not bound
+            host = "127.0.0.1"
+        return f"http://{f'[{host}]' if ':' in host else host}:{self._with_port.port}"
 
     @property
-    def _settings_with_port(self) -> Settings:
+    def _with_port(self) -> Settings:
         return self.settings if self.bound_port is None else self.settings.with_values(port=self.bound_port)
+
+    # --- what everything stands on --------------------------------------------------------------------------------
 
     @cached_property
     def database(self) -> Database:
@@ -43,6 +82,28 @@ class Services:
     @cached_property
     def wakeups(self) -> Wakeups:
         return Wakeups()
+
+    @cached_property
+    def storage(self) -> StorageRoot:
+        return StorageRoot(self.settings.storage_root)
+
+    @cached_property
+    def store(self) -> ObStore:
+        return open_store(self.settings)
+
+    @cached_property
+    def instance(self) -> str:
+        return instance_id(self.settings.state_dir)
+
+    @cached_property
+    def executor(self) -> Executor:
+        if self.given_executor is not None:
+            return self.given_executor
+        from tuneplane_server.executors.local import LocalExecutor
+
+        return LocalExecutor(self.settings, self.instance)
+
+    # --- features -------------------------------------------------------------------------------------------------
 
     @cached_property
     def audit(self) -> AuditService:
@@ -54,3 +115,73 @@ class Services:
         key = load_key(secret.get_secret_value() if secret else None, self.settings.state_dir / "session.key")
         lifetime = timedelta(hours=self.settings.session_hours)
         return AccountService(self.database, self.clock, SessionSigner(key, lifetime), self.audit)
+
+    @cached_property
+    def projects(self) -> ProjectService:
+        return ProjectService(self.database, self.clock)
+
+    @cached_property
+    def catalog(self) -> CatalogService:
+        return CatalogService()
+
+    @cached_property
+    def hardware(self) -> HardwareService:
+        return HardwareService(self.database, self.clock, self.executor)
+
+    @cached_property
+    def packages(self) -> PackageService:
+        return PackageService(self.database, self.clock, self.store, self.settings.package_max_mb * MIB)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        return Ledger(self.database, self.clock, self.wakeups)
+
+    @cached_property
+    def planner(self) -> Planner:
+        return Planner(
+            self.settings,
+            self.storage,
+            self.executor,
+            self.catalog,
+            self.hardware,
+            self.packages,
+            RunOutputsOfJobs(lambda: self.jobs, self.storage, lambda job_id: self.artifacts.checkpoints(job_id)),
+        )
+
+    @cached_property
+    def jobs(self) -> JobService:
+        return JobService(self.database, self.clock, self.planner, self.ledger, self.projects, self.audit, self.wakeups)
+
+    # --- telemetry and artifacts of runs --------------------------------------------------------------------------
+
+    @cached_property
+    def telemetry(self) -> TelemetryService:
+        limits = TelemetryLimits(log_bytes=self.settings.log_quota_mb * MIB)
+        return TelemetryService(self.database, self.clock, self.wakeups, limits)
+
+    @cached_property
+    def ingest(self) -> IngestService:
+        signals = LedgerSignals(self.jobs, self.wakeups)
+        return IngestService(self.database, self.clock, self.telemetry, self.audit, signals)
+
+    @cached_property
+    def ingest_gate(self) -> Gate:
+        return Gate()
+
+    @cached_property
+    def artifacts(self) -> ArtifactService:
+        from tuneplane_server.features.artifacts.service import ArtifactService
+
+        return ArtifactService(self.database, self.clock, self.storage)
+
+    async def latest_metrics(self, job_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Run -> metric -> {step, value, time} of the main rank."""
+        return {job_id: await self.telemetry.curves.latest(job_id) for job_id in job_ids}
+
+    # --- background -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def roles(self) -> BackgroundRoles:
+        from tuneplane_server.background.wiring import build_roles
+
+        return build_roles(self)

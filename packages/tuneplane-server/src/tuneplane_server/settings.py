@@ -98,6 +98,7 @@ class Settings(BaseModel):
     container_user: str | None = Field(
         default=None, description="uid:gid of containers; default the image's user, or the console's own when not root."
     )
+    image_pull_timeout: int = Field(default=1800, ge=10, description="Longest pull of a training image, seconds.")
     simulated_gpus: str | None = Field(default=None, description="Invented cards, for example h200:8.")
     gpu_profile: str | None = Field(
         default=None, description="Profile name of this machine's cards; default from the card's product name."
@@ -215,7 +216,10 @@ def load_settings(env: Mapping[str, str] | None = None) -> Settings:
     images = {
         name.removeprefix(IMAGE_PREFIX): value
         for name, value in sorted(source.items())
-        if name.startswith(IMAGE_PREFIX) and _IMAGE_NAME.match(name.removeprefix(IMAGE_PREFIX)) and value
+        if name.startswith(IMAGE_PREFIX)
+        and name not in map(variable, fields)
+        and _IMAGE_NAME.match(name.removeprefix(IMAGE_PREFIX))
+        and value
     }
     try:
         settings = Settings(**values, images=images, origins=dict.fromkeys(values, "environment"))

@@ -27,6 +27,8 @@ _SIGNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"DatasetGenerationError|DataFilesNotFoundError|FileNotFoundError: .*\.(jsonl?|parquet|csv|arrow)", "data-unreadable"),
     )
 )  # fmt: skip
+# What bootstrap.sh and the runner print when they end before there is an outcome to write (runner/failures.PREFIX).
+_LAST_WORD = re.compile(r"^TUNEPLANE-BOOTSTRAP: (?P<code>[a-z-]+): (?P<detail>.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ def classify(end: Exit, outcome: Mapping[str, Any] | None, stop_cause: StopCause
         return _by_outcome(end, outcome, stop_cause, log_tail)
     if stop_cause is not None:
         return _stopped(stop_cause, from_outcome=False)
-    if end.absent:
+    if end.absent or (end.exit_code is None and end.signal is None and not end.oom_killed):
+        # Gone, or ended while nobody watched: a machine that was restarted looks like this.
         return Verdict(Phase.LOST, Reason("container-lost"), from_outcome=False)
     return Verdict(Phase.FAILED, _by_exit(end, log_tail), from_outcome=False)
 
@@ -93,10 +96,9 @@ def _by_exit(end: Exit, log_tail: str) -> Reason:
         return Reason("killed", facts)
     if end.exit_code == 0:
         return Reason("no-outcome", facts)
-    if "TUNEPLANE-BOOTSTRAP: python-missing" in log_tail:
-        return Reason("python-missing", facts)
-    if "TUNEPLANE-BOOTSTRAP: package-corrupt" in log_tail:
-        return Reason("package-corrupt", facts)
+    said = _LAST_WORD.search(log_tail)
+    if said is not None and said["code"] in REASONS:
+        return Reason(said["code"], facts | {"detail": said["detail"][:2000]})
     seen = _sign(log_tail) if end.exit_code != RUNNER_EXIT_PLATFORM else None
     return Reason(seen or "runner-failed", facts)
 

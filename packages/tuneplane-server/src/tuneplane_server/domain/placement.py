@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 
@@ -20,11 +20,10 @@ class PoolRequest:
 
 @dataclass(frozen=True)
 class NodeRoom:
-    """A node as it is now. `profiles`: the profile names it answers to; `free_gpus`: indices nobody holds."""
+    """A node as it is now. `free_gpus`: for each profile it answers to, the indices of cards nobody holds (cpu: none)."""
 
     name: str
-    profiles: frozenset[str]
-    free_gpus: tuple[int, ...]
+    free_gpus: Mapping[str, tuple[int, ...]]
     free_cpus: float
     free_memory_gb: float
 
@@ -56,33 +55,32 @@ def place(pools: Sequence[PoolRequest], nodes: Iterable[NodeRoom]) -> list[Assig
     for pool in pools:
         fitting = sorted(
             (node for node in rooms.values() if _fits(pool, node)),
-            key=lambda node: (len(node.free_gpus), node.free_cpus, node.name),
+            key=lambda node: (len(node.free_gpus[pool.profile]), node.free_cpus, node.name),
         )
         if len(fitting) < pool.nodes:
-            free = sum(len(node.free_gpus) for node in rooms.values() if pool.profile in node.profiles)
+            free = sum(len(node.free_gpus.get(pool.profile, ())) for node in rooms.values())
             return NoRoom(pool, len(fitting), free)
         for node in fitting[: pool.nodes]:
-            assignment = Assignment(
-                pool.name, node.name, node.free_gpus[: pool.gpus_per_node], pool.cpus, pool.memory_gb
-            )
-            placed.append(assignment)
-            rooms[node.name] = _taken(node, assignment)
+            gpus = node.free_gpus[pool.profile][: pool.gpus_per_node]
+            placed.append(Assignment(pool.name, node.name, gpus, pool.cpus, pool.memory_gb))
+            rooms[node.name] = _taken(node, pool)
     return placed
 
 
 def _fits(pool: PoolRequest, node: NodeRoom) -> bool:
     return (
-        pool.profile in node.profiles
-        and len(node.free_gpus) >= pool.gpus_per_node
+        pool.profile in node.free_gpus
+        and len(node.free_gpus[pool.profile]) >= pool.gpus_per_node
         and node.free_cpus >= pool.cpus
         and node.free_memory_gb >= pool.memory_gb
     )
 
 
-def _taken(node: NodeRoom, assignment: Assignment) -> NodeRoom:
+def _taken(node: NodeRoom, pool: PoolRequest) -> NodeRoom:
+    left = node.free_gpus[pool.profile][pool.gpus_per_node :]
     return replace(
         node,
-        free_gpus=node.free_gpus[len(assignment.gpus) :],
-        free_cpus=node.free_cpus - assignment.cpus,
-        free_memory_gb=node.free_memory_gb - assignment.memory_gb,
+        free_gpus={**node.free_gpus, pool.profile: left},
+        free_cpus=node.free_cpus - pool.cpus,
+        free_memory_gb=node.free_memory_gb - pool.memory_gb,
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import func, select, update
-from sqlalchemy.engine import CursorResult
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from tuneplane_server.db.guards import changed_one
 from tuneplane_server.features.accounts.tables import ApiTokenRow, DeviceCodeRow, SetupTokenRow, UserRow
 
 
@@ -45,7 +44,7 @@ async def live_token_count(session: AsyncSession, user_id: str) -> int:
 
 
 async def revoke_token(session: AsyncSession, user_id: str, token_id: str, now: datetime) -> bool:
-    return await _changed_one(
+    return await changed_one(
         session,
         update(ApiTokenRow)
         .where(ApiTokenRow.id == token_id, ApiTokenRow.user_id == user_id, ApiTokenRow.revoked_at.is_(None))
@@ -66,7 +65,7 @@ async def device_by_user_code(session: AsyncSession, user_code: str) -> DeviceCo
 
 
 async def decide_device(session: AsyncSession, user_code: str, user_id: str, *, approved: bool, now: datetime) -> bool:
-    return await _changed_one(
+    return await changed_one(
         session,
         update(DeviceCodeRow)
         .where(DeviceCodeRow.user_code == user_code, DeviceCodeRow.decided_at.is_(None), DeviceCodeRow.expires_at > now)
@@ -75,7 +74,7 @@ async def decide_device(session: AsyncSession, user_code: str, user_id: str, *, 
 
 
 async def consume_device(session: AsyncSession, device_id: str, now: datetime) -> bool:
-    return await _changed_one(
+    return await changed_one(
         session,
         update(DeviceCodeRow)
         .where(DeviceCodeRow.id == device_id, DeviceCodeRow.approved.is_(True), DeviceCodeRow.consumed_at.is_(None))
@@ -89,13 +88,7 @@ async def newest_setup_token(session: AsyncSession) -> SetupTokenRow | None:
 
 
 async def use_setup_token(session: AsyncSession, token_id: str, now: datetime) -> bool:
-    return await _changed_one(
+    return await changed_one(
         session,
         update(SetupTokenRow).where(SetupTokenRow.id == token_id, SetupTokenRow.used_at.is_(None)).values(used_at=now),
     )
-
-
-async def _changed_one(session: AsyncSession, statement: Any) -> bool:
-    result = await session.execute(statement)
-    assert isinstance(result, CursorResult)
-    return bool(result.rowcount == 1)

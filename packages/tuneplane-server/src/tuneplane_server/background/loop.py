@@ -1,0 +1,170 @@
+"""The supervised loop: claim rows, work on them beside each other, back off alone, never stop ticking.
+
+Polling is the truth; a wake-up only makes the next tick early. A handler runs with no database session open and may
+take long (an image pull, a grace time): its row's lease is renewed meanwhile and the loop goes on with the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+import structlog
+
+from tuneplane_server.background.leases import Lease, Leases
+from tuneplane_server.clock import Clock
+from tuneplane_server.wakeups import Wakeups, wait_for
+
+log = structlog.get_logger(__name__)
+
+AT_ONCE = 32  # handlers of one role
+CLAIM_BATCH = 200  # rows claimed by one statement, below every database's limit of parameters
+STALE_AFTER_TICKS = 15  # a loop that has not ticked for that many intervals is stuck
+
+
+@dataclass(frozen=True)
+class Work:
+    """One row that may need work now, with what was read of it."""
+
+    row_id: str
+    item: Any
+
+
+class BackOffError(Exception):
+    """A handler can do nothing for now, which is no fault of it: the row rests for a while, quietly."""
+
+
+class Role(Protocol):
+    """What a loop does. `topics`: wake-ups that make it look early."""
+
+    name: str
+    topics: tuple[str, ...]
+    interval: float
+
+    async def due(self) -> Sequence[Work]:
+        """Rows that may need work now; one read, no write."""
+        ...
+
+    async def handle(self, work: Work, lease: Lease) -> None:
+        """Work on one row. `BackOffError` lets it rest; any other exception is a failure, after which it rests too."""
+        ...
+
+    async def failed(self, work: Work, lease: Lease, error: Exception) -> None:
+        """Show on the row that its handler fails."""
+        ...
+
+
+class SupervisedLoop:
+    def __init__(self, role: Role, leases: Leases, wakeups: Wakeups, clock: Clock) -> None:
+        self.role = role
+        self._leases, self._wakeups, self._clock = leases, wakeups, clock
+        self._held: dict[str, Lease] = {}
+        self._renewed: datetime = clock.now()
+        self._busy: dict[str, asyncio.Task[None]] = {}
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._again: set[str] = set()  # rows that were due once more while their handler ran
+        self._wake = asyncio.Event()
+        self.last_tick: datetime | None = None
+        self.ticks = 0
+        self.failures = 0
+
+    async def run(self) -> None:
+        """Tick until cancelled; then finish nothing, release everything: another process goes on from the rows."""
+        try:
+            with self._wakeups.listen(*self.role.topics) as self._wake:
+                while True:
+                    self._wake.clear()
+                    await self._supervised_tick()
+                    await wait_for(self._wake, self.role.interval)
+        finally:
+            for task in self._busy.values():
+                task.cancel()
+            await asyncio.gather(*self._busy.values(), return_exceptions=True)
+            await self._leases.release(self._held.values())
+
+    def healthy(self) -> bool:
+        """False when the loop has not ticked for long."""
+        if self.last_tick is None:
+            return True
+        return (self._clock.now() - self.last_tick).total_seconds() < max(30.0, STALE_AFTER_TICKS * self.role.interval)
+
+    async def tick(self) -> None:
+        """One round: what is due is claimed and begun; what is not due any more is released."""
+        work = {item.row_id: item for item in await self.role.due()}
+        self._again |= work.keys() & self._busy.keys()
+        await self._drop([row_id for row_id in self._held if row_id not in work and row_id not in self._busy])
+        await self._renew()
+        wanted = [row_id for row_id in work if row_id not in self._held and row_id not in self._busy]
+        for start in range(0, len(wanted), CLAIM_BATCH):
+            for lease in await self._leases.claim(self.role.name, wanted[start : start + CLAIM_BATCH]):
+                self._held[lease.row_id] = lease
+        for row_id, lease in list(self._held.items()):
+            if row_id in work and row_id not in self._busy:
+                self._begin(work[row_id], lease)
+
+    async def idle(self) -> None:
+        """Wait until no handler runs (tests and shutdown)."""
+        while self._busy:
+            await asyncio.gather(*self._busy.values(), return_exceptions=True)
+
+    async def _supervised_tick(self) -> None:
+        try:
+            await self.tick()
+        except Exception as error:  # the database may be away; the loop itself must live on
+            self.failures += 1
+            log.error("role tick failed", role=self.role.name, exc_info=error)
+            return
+        self.ticks += 1
+        self.last_tick = self._clock.now()
+
+    def _begin(self, work: Work, lease: Lease) -> None:
+        task = asyncio.create_task(self._work(work, lease), name=f"{self.role.name}:{work.row_id}")
+        self._busy[work.row_id] = task
+        task.add_done_callback(lambda _task: self._done(work.row_id))
+
+    def _done(self, row_id: str) -> None:
+        self._busy.pop(row_id, None)
+        if row_id in self._again:
+            self._again.discard(row_id)
+            self._wake.set()
+
+    async def _work(self, work: Work, lease: Lease) -> None:
+        try:
+            async with self._slots:
+                await self.role.handle(work, lease)
+            if lease.failures:  # it works again: forget the failures
+                await self._drop([work.row_id])
+        except BackOffError:
+            self._held.pop(work.row_id, None)
+            await self._leases.fail(lease)
+        except Exception as error:  # one bad row backs off alone
+            self.failures += 1
+            log.error("role failed on a row", role=self.role.name, row=work.row_id, exc_info=error)
+            await self._back_off(work, lease, error)
+
+    async def _back_off(self, work: Work, lease: Lease, error: Exception) -> None:
+        self._held.pop(work.row_id, None)
+        try:
+            await self.role.failed(work, lease, error)
+        finally:
+            await self._leases.fail(lease)
+
+    async def _drop(self, row_ids: list[str]) -> None:
+        await self._leases.release([self._held.pop(row_id) for row_id in row_ids if row_id in self._held])
+
+    async def _renew(self) -> None:
+        now = self._clock.now()
+        if now - self._renewed < self._leases.lifetime / 3:
+            return
+        self._renewed = now
+        held = list(self._held.values())
+        kept: set[str] = set()
+        for start in range(0, len(held), CLAIM_BATCH):
+            kept |= await self._leases.renew(held[start : start + CLAIM_BATCH])
+        for lease in held:
+            if lease.row_id not in kept:
+                log.warning("lease lost", role=self.role.name, row=lease.row_id)
+                self._held.pop(lease.row_id, None)

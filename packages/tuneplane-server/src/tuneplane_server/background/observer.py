@@ -1,0 +1,117 @@
+"""The observer: looks at what was launched and tells the ledger what it saw. It starts nothing and ends nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from tuneplane.contract.capsule import CapsuleIngest
+from tuneplane_server.background.leases import Lease
+from tuneplane_server.background.loop import Work
+from tuneplane_server.background.writing import RoleWriter, has_condition
+from tuneplane_server.domain.classify import Exit, classify
+from tuneplane_server.domain.phases import Phase, Reason, StopCause, Verdict
+from tuneplane_server.domain.transitions import UNREACHABLE, Event
+from tuneplane_server.executors.port import Executor, Handle, Observation
+from tuneplane_server.features.jobs.tables import JobRow
+from tuneplane_server.storage.layout import StorageRoot
+from tuneplane_server.storage.outcomes import read_outcome
+
+DRAIN_MARGIN_SECONDS = 40.0  # beyond the runner's own drain (capsule.ingest.drain_seconds) and its hashing
+DRAIN_SECONDS: float = CapsuleIngest.model_fields["drain_seconds"].default
+_NO_EXIT = Exit()  # it has not ended yet: only the runner's word counts
+
+
+class Observer:
+    name = "observer"
+    topics = ("observer",)
+
+    def __init__(
+        self,
+        writer: RoleWriter,
+        executor: Executor,
+        storage: StorageRoot,
+        *,
+        interval: float,
+        start_timeout: float,
+    ) -> None:
+        self._writer, self._executor, self._storage = writer, executor, storage
+        self.interval, self._start_timeout = interval, start_timeout
+
+    async def due(self) -> Sequence[Work]:
+        return [Work(row.id, row) for row in await self._writer.jobs_to_watch()]
+
+    async def failed(self, work: Work, lease: Lease, error: Exception) -> None:
+        await self._writer.show_failure(work.item, lease, error)
+
+    async def handle(self, work: Work, lease: Lease) -> None:
+        row: JobRow = work.item
+        assert row.handle is not None
+        observation = await self._executor.observe(Handle.from_json(row.handle))
+        # After looking: a run that is seen to have ended wrote its outcome before it did.
+        outcome = await self._outcome(row)
+        await self._writer.show_works_again(row, lease)
+        if observation.presence == "unknown":
+            await self._not_seen(row, lease, observation, outcome)
+        elif observation.presence == "present" and observation.running:
+            await self._alive(row, lease, observation, outcome)
+        else:
+            assert observation.exit is not None
+            verdict = classify(observation.exit, outcome, _stop_cause(row), observation.output)
+            await self._ended(row, lease, verdict, observation.detail)
+
+    async def _not_seen(
+        self, row: JobRow, lease: Lease, observation: Observation, outcome: dict[str, Any] | None
+    ) -> None:
+        if not has_condition(row, UNREACHABLE):
+            await self._writer.apply(row, lease, Event.UNREACHABLE, data={"detail": observation.detail[:1000]})
+        if outcome is not None:  # the runner's word is evidence whether or not anybody can be asked
+            await self._draining(row, lease, outcome)
+
+    async def _alive(self, row: JobRow, lease: Lease, observation: Observation, outcome: dict[str, Any] | None) -> None:
+        if observation.started and (row.phase == Phase.STARTING or has_condition(row, UNREACHABLE)):
+            await self._writer.apply(row, lease, Event.RUNNING)
+        if outcome is not None:
+            await self._draining(row, lease, outcome)
+        elif row.phase == Phase.STARTING and not observation.started:
+            await self._start_deadline(row, lease)
+        else:
+            await self._time_limit(row, lease)
+
+    async def _draining(self, row: JobRow, lease: Lease, outcome: dict[str, Any]) -> None:
+        """The trainer has ended, the runner still sends. It has a deadline, so that nothing hangs for ever."""
+        if row.phase != Phase.FINISHING:
+            verdict = classify(_NO_EXIT, outcome, _stop_cause(row))
+            await self._writer.apply(row, lease, Event.OUTCOME, verdict=verdict)
+        elif self._age(row.phase_since) > DRAIN_SECONDS + DRAIN_MARGIN_SECONDS:
+            await self._writer.apply(row, lease, Event.OVERDUE)
+
+    async def _start_deadline(self, row: JobRow, lease: Lease) -> None:
+        if self._age(row.phase_since) > self._start_timeout:
+            reason = Reason("start-timeout", {"seconds": int(self._start_timeout)})
+            await self._ended(row, lease, Verdict(Phase.FAILED, reason, from_outcome=False), "")
+
+    async def _time_limit(self, row: JobRow, lease: Lease) -> None:
+        limit = row.spec["spec"].get("limits", {}).get("max_duration")
+        if limit is None or row.stop_cause is not None:
+            return
+        started = (await self._writer.attempt(row)).started_at
+        if started is not None and self._age(started) > limit:
+            await self._writer.apply(row, lease, Event.TIME_LIMIT, data={"seconds": limit})
+
+    async def _ended(self, row: JobRow, lease: Lease, verdict: Verdict, detail: str) -> None:
+        data = {"detail": detail[:1000]} if detail else {}
+        await self._writer.apply(row, lease, Event.ENDED, verdict=verdict, data=data)
+
+    async def _outcome(self, row: JobRow) -> dict[str, Any] | None:
+        paths = self._storage.attempt(row.owner, row.project, row.id, row.attempt)
+        return await asyncio.to_thread(read_outcome, paths.out, row.id, row.attempt)
+
+    def _age(self, since: datetime) -> float:
+        return (self._writer.now() - since).total_seconds()
+
+
+def _stop_cause(row: JobRow) -> StopCause | None:
+    return StopCause(row.stop_cause) if row.stop_cause else None

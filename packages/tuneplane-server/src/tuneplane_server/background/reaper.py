@@ -1,0 +1,160 @@
+"""The reaper: stops what is not to run, proves that it is gone, brings home what it left, and ends it or begins a further
+attempt. Each step is done once, is recorded when done, and is taken up again after a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from tuneplane_server.background.launching import TokenIssuer
+from tuneplane_server.background.leases import Lease
+from tuneplane_server.background.leftovers import LeftoverShipper
+from tuneplane_server.background.loop import BackOffError, Work
+from tuneplane_server.background.writing import RoleWriter
+from tuneplane_server.domain.checkpoints import FoundCheckpoint, newest_complete
+from tuneplane_server.domain.phases import Cleanup, Phase
+from tuneplane_server.domain.retries import may_retry
+from tuneplane_server.domain.transitions import Event
+from tuneplane_server.executors.port import CleanupState, Executor, ExecutorUnreachableError, Handle
+from tuneplane_server.features.hardware.service import HardwareService
+from tuneplane_server.features.jobs.state import state_of
+from tuneplane_server.features.jobs.tables import AttemptRow, JobRow
+from tuneplane_server.wakeups import Wakeups
+
+CLEANUP_DELAYED, LOGS_DELAYED, RETRY_PENDING = "cleanup-delayed", "logs-delayed", "retry-pending"
+# After the trainer's grace the runner kills it, indexes the artifacts and drains its spool; only then is it killed itself.
+WIND_UP = timedelta(seconds=30)
+# How long a run stays in finishing for its last telemetry; after that it is settled with what is missing told.
+SETTLE_SECONDS = 600.0
+
+
+class ArtifactKeeper(Protocol):
+    """What the reaper asks of the artifacts feature."""
+
+    async def register(self, job_id: str, attempt: int) -> None:
+        """Read or make the index of an ended attempt; may be repeated."""
+        ...
+
+    async def checkpoints(self, job_id: str) -> Sequence[FoundCheckpoint]:
+        """Of every attempt that is registered."""
+        ...
+
+
+class Reaper:
+    name = "reaper"
+    topics = ("reaper",)
+
+    def __init__(
+        self,
+        writer: RoleWriter,
+        executor: Executor,
+        hardware: HardwareService,
+        tokens: TokenIssuer,
+        leftovers: LeftoverShipper,
+        artifacts: ArtifactKeeper,
+        wakeups: Wakeups,
+        *,
+        interval: float,
+    ) -> None:
+        self._writer, self._executor, self._hardware = writer, executor, hardware
+        self._tokens, self._leftovers, self._artifacts = tokens, leftovers, artifacts
+        self._wakeups, self.interval = wakeups, interval
+
+    async def due(self) -> Sequence[Work]:
+        return [Work(row.id, row) for row in await self._writer.jobs_to_reap()]
+
+    async def failed(self, work: Work, lease: Lease, error: Exception) -> None:
+        await self._writer.show_failure(work.item, lease, error)
+
+    async def handle(self, work: Work, lease: Lease) -> None:
+        row: JobRow = work.item
+        await self._writer.show_works_again(row, lease)
+        if row.cleanup == Cleanup.NONE:
+            await self._stop(row, lease)
+            return
+        gone = await self._clean(row, lease)
+        if row.phase == Phase.FINISHING:
+            await self._conclude(row, lease, gone)
+        if not gone:
+            raise BackOffError
+
+    async def _stop(self, row: JobRow, lease: Lease) -> None:
+        """Tell it to stop; returns when it has ended, so the observer is woken to see it."""
+        if row.stop_cause is None or row.handle is None:
+            return
+        grace = timedelta(seconds=row.spec["spec"].get("limits", {}).get("grace", 30)) + WIND_UP
+        try:
+            await self._executor.stop(Handle.from_json(row.handle), grace)
+        except ExecutorUnreachableError:
+            raise BackOffError from None  # `desired` stays: it is told again
+        self._wakeups.notify("observer")
+
+    async def _clean(self, row: JobRow, lease: Lease) -> bool:
+        """Whether it is proved that nothing is left; then its cards are free, in the same transaction."""
+        if row.cleanup == Cleanup.CONFIRMED:
+            return True
+        handle = Handle.from_json(row.handle) if row.handle else Handle(row.id, row.attempt)
+        if await self._executor.cleanup(handle) is not CleanupState.CONFIRMED:
+            await self._writer.set_condition(row, lease, CLEANUP_DELAYED, {})
+            return False
+
+        async def release(session: AsyncSession, job: JobRow) -> None:
+            await self._hardware.release(session, job.id, row.attempt)
+
+        await self._writer.clear_condition(row, lease, CLEANUP_DELAYED)
+        await self._writer.apply(row, lease, Event.CLEANED, also=release)
+        return True
+
+    async def _conclude(self, row: JobRow, lease: Lease, gone: bool) -> None:
+        overdue = (self._writer.now() - row.phase_since).total_seconds() > SETTLE_SECONDS
+        if not gone and not overdue:
+            return  # a runner that may live still writes its spool
+        attempt = await self._writer.attempt(row)
+        missing = await self._bring_home(row, attempt, lease)
+        if missing and not overdue:
+            await self._writer.set_condition(row, lease, LOGS_DELAYED, {})
+            raise BackOffError
+        await self._writer.clear_condition(row, lease, LOGS_DELAYED)
+        await self._artifacts.register(row.id, row.attempt)
+        if await self._retry(row, lease, gone):
+            return
+        data = {"missing_records": missing} if missing else {}
+        if await self._writer.apply(row, lease, Event.SETTLED, data=data):
+            await self._tokens.revoke(row.id, row.attempt)
+
+    async def _bring_home(self, row: JobRow, attempt: AttemptRow, lease: Lease) -> int:
+        """Send what the runner left in its spool; returns how many records are still missing."""
+        if attempt.spool_shipped_at is not None:
+            return 0
+        missing = await self._leftovers.ship(row)
+        if not missing:
+            await self._writer.write_attempt(row, {"spool_shipped_at": self._writer.now()})
+        return missing
+
+    async def _retry(self, row: JobRow, lease: Lease, gone: bool) -> bool:
+        """Whether a further attempt begins (or waits for the proof that this one is gone)."""
+        verdict = state_of(row).verdict
+        assert verdict is not None
+        attempts = await self._writer.attempts(row.id)
+        earlier = [item.reason["code"] for item in attempts if item.n < row.attempt and item.reason]
+        limits = row.spec["spec"].get("limits", {}).get("retries", {})
+        if row.desired != "run" or not may_retry(verdict, earlier, limits):
+            return False
+        if not gone:
+            await self._writer.set_condition(row, lease, RETRY_PENDING, {})
+            return True
+        data = {"resume_from": await self._resume_point(row)}
+        if await self._writer.apply(row, lease, Event.RETRIED, data=data):
+            await self._tokens.revoke(row.id, row.attempt)
+        return True
+
+    async def _resume_point(self, row: JobRow) -> str | None:
+        found = newest_complete(await self._artifacts.checkpoints(row.id))
+        if found is None:
+            return None
+        paths = self._leftovers.storage.attempt(row.owner, row.project, row.id, found.attempt)
+        return str(paths.out / found.path)

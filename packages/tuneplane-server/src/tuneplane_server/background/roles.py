@@ -1,0 +1,86 @@
+"""Starts and supervises the roles: adopts what lives, runs the loops, restarts one that ended, knows their health."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from tuneplane_server.background.leases import Leases
+from tuneplane_server.background.loop import Role, SupervisedLoop
+from tuneplane_server.clock import Clock
+from tuneplane_server.db.engine import Database
+from tuneplane_server.domain.phases import LIVE
+from tuneplane_server.domain.transitions import Event
+from tuneplane_server.features.jobs import repo
+from tuneplane_server.features.jobs.ledger import Ledger
+from tuneplane_server.wakeups import Wakeups
+
+log = structlog.get_logger(__name__)
+
+RESTART_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class RoleHealth:
+    """`last_tick` is None before the first one."""
+
+    name: str
+    healthy: bool
+    last_tick: datetime | None
+    ticks: int
+    failures: int
+
+
+class BackgroundRoles:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        ledger: Ledger,
+        leases: Leases,
+        wakeups: Wakeups,
+        roles: Sequence[Role],
+    ) -> None:
+        self._database, self._clock, self._ledger, self._leases = database, clock, ledger, leases
+        self.loops = [SupervisedLoop(role, leases, wakeups, clock) for role in roles]
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Take up what an earlier process of this installation left, then run the loops."""
+        await self._leases.forget_own()
+        adopted = await self.adopt()
+        if adopted:
+            log.info("adopted live runs", count=adopted)
+        self._tasks = [asyncio.create_task(self._supervise(loop), name=f"role:{loop.role.name}") for loop in self.loops]
+
+    async def stop(self) -> None:
+        """End the loops; runs go on and are adopted by the next process."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+
+    async def adopt(self) -> int:
+        """One event for each live run: no phase changes, nothing is created."""
+        async with self._database.begin() as session:
+            rows = await repo.in_phases(session, [str(phase) for phase in LIVE])
+            for row in rows:
+                await self._ledger.apply_in(session, row.id, Event.ADOPTED, self._ledger.evidence())
+        return len(rows)
+
+    def health(self) -> list[RoleHealth]:
+        return [
+            RoleHealth(loop.role.name, loop.healthy(), loop.last_tick, loop.ticks, loop.failures) for loop in self.loops
+        ]
+
+    async def _supervise(self, loop: SupervisedLoop) -> None:
+        while True:
+            try:
+                await loop.run()
+            except Exception as error:  # a loop must not end; whatever ended it, it begins anew from the rows
+                log.error("role loop ended", role=loop.role.name, exc_info=error)
+            await asyncio.sleep(RESTART_SECONDS)

@@ -1,0 +1,51 @@
+"""Builds the roles from the services."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tuneplane_server.background.launcher import Launcher
+from tuneplane_server.background.launching import LaunchPreparer
+from tuneplane_server.background.leases import Leases
+from tuneplane_server.background.leftovers import LeftoverShipper
+from tuneplane_server.background.observer import Observer
+from tuneplane_server.background.orphans import OrphanSweeper
+from tuneplane_server.background.reaper import Reaper
+from tuneplane_server.background.roles import BackgroundRoles
+from tuneplane_server.background.writing import RoleWriter
+from tuneplane_server.services import Services
+
+
+def build_roles(services: Services) -> BackgroundRoles:
+    settings, executor = services.settings, services.executor
+    writer = RoleWriter(services.database, services.clock, services.ledger)
+    leases = Leases(services.database, services.clock, services.instance, timedelta(seconds=settings.lease_seconds))
+    preparer = LaunchPreparer(services.planner, executor, services.store, services.ingest, services)
+    launcher = Launcher(
+        writer,
+        executor,
+        services.hardware,
+        preparer,
+        services.wakeups,
+        interval=settings.observe_seconds,
+        start_timeout=settings.start_timeout_seconds,
+    )
+    observer = Observer(
+        writer,
+        executor,
+        services.storage,
+        interval=settings.observe_seconds,
+        start_timeout=settings.start_timeout_seconds,
+    )
+    reaper = Reaper(
+        writer,
+        executor,
+        services.hardware,
+        services.ingest,
+        LeftoverShipper(services.storage, services.ingest, services.own_address),
+        services.artifacts,
+        services.wakeups,
+        interval=settings.observe_seconds,
+    )
+    roles = (launcher, observer, reaper, OrphanSweeper(writer, executor))
+    return BackgroundRoles(services.database, services.clock, services.ledger, leases, services.wakeups, roles)

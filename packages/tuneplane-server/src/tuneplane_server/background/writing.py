@@ -1,0 +1,96 @@
+"""How roles read jobs and write events: every write is guarded by the role's lease and by the attempt it is about."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from tuneplane_server.background.leases import Lease, still_held
+from tuneplane_server.clock import Clock
+from tuneplane_server.db.engine import Database
+from tuneplane_server.domain.phases import Verdict
+from tuneplane_server.domain.transitions import Change, Event, Evidence
+from tuneplane_server.features.jobs import repo
+from tuneplane_server.features.jobs.ledger import Also, Guard, Ledger
+from tuneplane_server.features.jobs.tables import AttemptRow, JobRow
+
+HANDLER_FAILING = "handler-failing"
+
+
+class RoleWriter:
+    def __init__(self, database: Database, clock: Clock, ledger: Ledger) -> None:
+        self._database, self._clock, self._ledger = database, clock, ledger
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    async def jobs_to_launch(self) -> list[JobRow]:
+        """Queued ones, and those whose launch nobody saw the end of; the more urgent and the older first."""
+        async with self._database.session() as session:
+            rows = await repo.to_launch(session)
+        return sorted(rows, key=lambda row: (-row.spec["spec"].get("priority", 0), row.id))
+
+    async def jobs_to_watch(self) -> list[JobRow]:
+        async with self._database.session() as session:
+            return await repo.to_watch(session)
+
+    async def jobs_to_reap(self) -> list[JobRow]:
+        async with self._database.session() as session:
+            return await repo.to_reap(session)
+
+    async def job(self, job_id: str) -> JobRow | None:
+        async with self._database.session() as session:
+            return await repo.get(session, job_id)
+
+    async def attempts(self, job_id: str) -> list[AttemptRow]:
+        async with self._database.session() as session:
+            return await repo.attempts(session, job_id)
+
+    async def attempt(self, row: JobRow) -> AttemptRow:
+        """The job's current attempt."""
+        return next(item for item in await self.attempts(row.id) if item.n == row.attempt)
+
+    async def write_attempt(self, row: JobRow, values: dict[str, Any]) -> None:
+        async with self._database.begin() as session:
+            await repo.write_attempt(session, row.id, row.attempt, values)
+
+    async def apply(
+        self,
+        row: JobRow,
+        lease: Lease,
+        event: Event,
+        *,
+        verdict: Verdict | None = None,
+        handle: dict[str, Any] | None = None,
+        condition: str = "",
+        data: dict[str, Any] | None = None,
+        also: Also | None = None,
+    ) -> bool:
+        """Apply an event about the attempt that `row` is at; True when it changed the job."""
+        evidence = Evidence(self.now(), handle, verdict, condition, data or {})
+        result = await self._ledger.apply(row.id, event, evidence, guard=guard_of(row, lease), also=also)
+        return isinstance(result, Change)
+
+    async def set_condition(self, row: JobRow, lease: Lease, condition: str, data: dict[str, Any]) -> None:
+        if not has_condition(row, condition):
+            await self.apply(row, lease, Event.CONDITION, condition=condition, data=data)
+
+    async def clear_condition(self, row: JobRow, lease: Lease, condition: str) -> None:
+        if has_condition(row, condition):
+            await self.apply(row, lease, Event.CONDITION_CLEARED, condition=condition)
+
+    async def show_failure(self, row: JobRow, lease: Lease, error: Exception) -> None:
+        """The handler of this row raised: its readers see that the console has a problem with it."""
+        await self.set_condition(row, lease, HANDLER_FAILING, {"error": type(error).__name__})
+
+    async def show_works_again(self, row: JobRow, lease: Lease) -> None:
+        await self.clear_condition(row, lease, HANDLER_FAILING)
+
+
+def guard_of(row: JobRow, lease: Lease) -> Guard:
+    return Guard(row.attempt, partial(still_held, lease=lease))
+
+
+def has_condition(row: JobRow, condition: str) -> bool:
+    return any(item["type"] == condition for item in row.conditions)

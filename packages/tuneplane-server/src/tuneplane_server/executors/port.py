@@ -1,0 +1,199 @@
+"""The port between the ledger and whatever starts containers. One contract suite in the tests runs on every executor.
+
+Every call may be repeated at any time, also by another process after a crash, and is bounded in time. An executor that
+cannot be asked says so (`unknown`, `CleanupState.UNKNOWN`, `ExecutorUnreachableError`); it never says that something is
+gone without proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from tuneplane_server.domain.classify import Exit
+
+LAUNCH_NAME_PREFIX = "tp"
+
+
+@dataclass(frozen=True)
+class GpuInfo:
+    """`profile`: the card's name in the hardware registry, for example `h200`."""
+
+    index: int
+    profile: str
+    product: str
+    memory_gb: float | None
+    simulated: bool
+
+
+@dataclass(frozen=True)
+class NodeInfo:
+    """A machine as it is, whoever holds its cards."""
+
+    name: str
+    cpus: float
+    memory_gb: float
+    gpus: tuple[GpuInfo, ...]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What the executor can do now. `image_form`: what `image` of a launch is here, an OCI reference or a Python environment."""
+
+    runtime: str
+    image_form: Literal["oci", "environment"]
+    heterogeneous_pools: bool = False
+    multi_node: bool = False
+    on_this_machine: bool = False
+    isolates: bool = True
+    own_queue: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that `check()` found, in the language of the context it was made in."""
+
+    code: str
+    level: Literal["info", "warning", "error"]
+    text: str
+    hint: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class MachinePlan:
+    """One machine of the job; `rank` is its machine rank. Memory in bytes; None: no limit."""
+
+    rank: int
+    node: str
+    gpus: tuple[int, ...]
+    cpus: float | None
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """Everything a launch needs. `read_only`/`writable`: directories the job sees, at their own paths."""
+
+    job_id: str
+    attempt: int
+    image: str | None
+    capsule: Path
+    env: Mapping[str, str] = field(repr=False)  # holds the ingest token
+    read_only: tuple[Path, ...]
+    writable: tuple[Path, ...]
+    machines: tuple[MachinePlan, ...]
+
+
+@dataclass(frozen=True)
+class Handle:
+    """Where an attempt is out there. `data` is the executor's own, JSON; kept in the ledger as it is."""
+
+    job_id: str
+    attempt: int
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"job_id": self.job_id, "attempt": self.attempt, "data": dict(self.data)}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Handle:
+        return cls(stored["job_id"], stored["attempt"], stored["data"])
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What is known about an attempt now.
+
+    `present`: it is there; `running` says whether it still runs, else `exit` says how it ended. `absent`: proved not to be
+    there. `unknown`: nobody could be asked. `detail`: the backend's own words, for people. `output`: the end of what
+    bootstrap and runner printed themselves, read only when it has ended.
+    """
+
+    presence: Literal["present", "absent", "unknown"]
+    running: bool = False
+    started: bool = True  # False while it is created and has not begun (an image pull, a scheduler's queue)
+    exit: Exit | None = None
+    started_at: datetime | None = None
+    detail: str = ""
+    output: str = ""
+
+
+class CleanupState(StrEnum):
+    CONFIRMED = "confirmed"  # proved: nothing of the attempt is left
+    PENDING = "pending"  # something is still there
+    UNKNOWN = "unknown"  # nobody could be asked
+
+
+class LaunchRefusedError(Exception):
+    """The launch cannot succeed as it is: the attempt fails for `reason`, a code of the reason table."""
+
+    def __init__(self, reason: str, data: Mapping[str, Any]) -> None:
+        super().__init__(f"{reason}: {dict(data)}")
+        self.reason, self.data = reason, dict(data)
+
+
+class LaunchDelayedError(Exception):
+    """The launch did not succeed and may later; `reason` is what the attempt fails for when it never does."""
+
+    def __init__(self, reason: str, data: Mapping[str, Any]) -> None:
+        super().__init__(f"{reason}: {dict(data)}")
+        self.reason, self.data = reason, dict(data)
+
+
+class ExecutorUnreachableError(Exception):
+    """Nobody could be asked; nothing is known to have happened, and it may have."""
+
+
+class Executor(Protocol):
+    name: str
+
+    async def open(self) -> None:
+        """Called once before any other; raises nothing for a backend that is away."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections; what runs goes on."""
+        ...
+
+    def capabilities(self) -> Capabilities:
+        """As of the last `open` or `check`."""
+        ...
+
+    async def check(self) -> list[Finding]:
+        """What stands in the way of jobs, and what to know; shown by `tuneplane-server doctor` and used by admission."""
+        ...
+
+    async def nodes(self) -> list[NodeInfo]:
+        """The machines. Raises `ExecutorUnreachableError`."""
+        ...
+
+    async def launch(self, plan: LaunchPlan) -> Handle:
+        """Create-or-get under `launch_name`. Raises `LaunchRefusedError`, `LaunchDelayedError`, `ExecutorUnreachableError`."""
+        ...
+
+    async def observe(self, handle: Handle) -> Observation:
+        """Never raises for a backend that is away: that is `unknown`."""
+        ...
+
+    async def stop(self, handle: Handle, grace: timedelta) -> None:
+        """SIGTERM, and after the grace SIGKILL to everything. Raises `ExecutorUnreachableError`."""
+        ...
+
+    async def cleanup(self, handle: Handle) -> CleanupState:
+        """End what runs, remove what is left. Works for a planned handle (`data` empty) of a launch nobody saw the end of."""
+        ...
+
+    async def owned(self) -> list[Handle]:
+        """Everything of this console out there. Raises `ExecutorUnreachableError`."""
+        ...
+
+
+def launch_name(job_id: str, attempt: int, rank: int) -> str:
+    """The name under which a machine of an attempt is created: derived, so that a second launch finds the first."""
+    return f"{LAUNCH_NAME_PREFIX}-{job_id}-{attempt}-{rank}"

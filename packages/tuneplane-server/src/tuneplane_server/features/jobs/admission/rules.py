@@ -1,0 +1,47 @@
+"""The list of rules. Each says everything that it finds; all refusals go back together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from tuneplane.contract.refusals import Refusal
+from tuneplane_server.features.jobs.admission import (
+    canonical,
+    config,
+    framework,
+    ingest_url,
+    observability,
+    package,
+    profile,
+    recipe,
+    references,
+    roles,
+    runtime,
+    shape,
+    unsupported,
+)
+from tuneplane_server.features.jobs.admission.context import AdmissionContext
+
+type Rule = Callable[[AdmissionContext], Iterable[Refusal]]
+
+# The order is the order in which people read the refusals: what, how, where, with what.
+RULES: tuple[Rule, ...] = (
+    recipe.check,
+    framework.check,
+    config.check,
+    canonical.check,
+    observability.check,
+    profile.check,
+    shape.check,
+    roles.check,
+    runtime.check,
+    references.check,
+    unsupported.check,
+    ingest_url.check,
+    package.check,
+)
+
+
+def admit(context: AdmissionContext) -> list[Refusal]:
+    """Every refusal of every rule; empty when the job is admitted."""
+    return [refusal for rule in RULES for refusal in rule(context)]

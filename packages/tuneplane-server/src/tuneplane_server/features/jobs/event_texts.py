@@ -1,0 +1,44 @@
+"""The ledger's events as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tuneplane.i18n import N_, _
+from tuneplane_server.domain.conditions import CONDITIONS
+from tuneplane_server.domain.reasons import REASONS, fill
+
+_TEXTS = {
+    "submitted": N_("submitted by {actor}"),
+    "placed": N_("placed on {nodes}"),
+    "launched": N_("started by the executor"),
+    "running": N_("seen running"),
+    "unreachable": N_("the executor cannot be asked about this run"),
+    "outcome": N_("the trainer has ended; its last logs and metrics are still coming in"),
+    "ended": N_("the attempt has ended"),
+    "overdue": N_("the attempt had ended and was still not gone at its deadline"),
+    "cleaned": N_("proved gone; its GPUs are free"),
+    "settled": N_("finished; everything it sent is stored"),
+    "retried": N_("a further attempt was queued"),
+    "cancel": N_("{actor} asked to cancel it"),
+    "time-limit": N_("its time limit of {seconds} seconds is reached"),
+    "adopted": N_("found alive when the console started"),
+    "stop-sent": N_("told to stop"),
+}
+
+
+def event_text(kind: str, data: Mapping[str, Any], ignored: bool) -> str:
+    """The sentence of an event, in the reader's language."""
+    if kind in ("condition", "condition-cleared"):
+        name = str(data.get("condition", ""))
+        known = CONDITIONS.get(name)
+        said = fill(_(known), data) if known else name
+        text = said if kind == "condition" else _("no longer: {condition}").format(condition=said)
+    else:
+        text = fill(_(_TEXTS[kind]), data) if kind in _TEXTS else kind
+    if data.get("reason"):
+        entry = REASONS.get(data["reason"]["code"])
+        why = fill(_(entry.text), data["reason"]["data"]) if entry else data["reason"]["code"]
+        text = _("{event}: {reason}").format(event=text, reason=why)
+    return _("ignored: {event}").format(event=text) if ignored else text

@@ -1,0 +1,142 @@
+"""SQL of the ledger. `readable` is in every query that answers a person: a user sees only own jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, func, or_, select, true, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from tuneplane.contract.words import TERMINAL_PHASES
+from tuneplane_server.db.guards import changed_one
+from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.jobs.query import JobQuery
+from tuneplane_server.features.jobs.tables import AttemptRow, IdempotencyRow, JobEventRow, JobRow
+
+
+def readable(principal: Principal) -> ColumnElement[bool]:
+    return true() if principal.acts_as_admin else JobRow.owner_id == principal.user_id
+
+
+async def get_readable(session: AsyncSession, principal: Principal, job_id: str) -> JobRow | None:
+    return await session.scalar(select(JobRow).where(JobRow.id == job_id, readable(principal)))
+
+
+async def list_readable(
+    session: AsyncSession, principal: Principal, query: JobQuery, *, before: str | None, limit: int
+) -> list[JobRow]:
+    """Newest first; ids sort by time."""
+    statement = select(JobRow).where(readable(principal), *_matching(query))
+    if query.phases:
+        statement = statement.where(JobRow.phase.in_(query.phases))
+    if before is not None:
+        statement = statement.where(JobRow.id < before)
+    return list(await session.scalars(statement.order_by(JobRow.id.desc()).limit(limit)))
+
+
+async def count_readable(session: AsyncSession, principal: Principal, query: JobQuery) -> dict[str, int]:
+    """Phase -> count, whatever phases the query names."""
+    statement = select(JobRow.phase, func.count()).where(readable(principal), *_matching(query)).group_by(JobRow.phase)
+    return dict((await session.execute(statement)).tuples().all())
+
+
+async def count_all(session: AsyncSession) -> dict[str, int]:
+    statement = select(JobRow.phase, func.count()).group_by(JobRow.phase)
+    return dict((await session.execute(statement)).tuples().all())
+
+
+def _matching(query: JobQuery) -> list[ColumnElement[bool]]:
+    filters = {JobRow.owner: query.owner, JobRow.project: query.project, JobRow.experiment: query.experiment}
+    conditions: list[ColumnElement[bool]] = [column == value for column, value in filters.items() if value is not None]
+    if query.text:
+        columns = (JobRow.id, JobRow.experiment, JobRow.display_name, JobRow.project, JobRow.recipe)
+        conditions.append(or_(*(column.icontains(query.text, autoescape=True) for column in columns)))
+    return conditions
+
+
+async def get(session: AsyncSession, job_id: str) -> JobRow | None:
+    return await session.get(JobRow, job_id)
+
+
+async def lock(session: AsyncSession, job_id: str) -> JobRow | None:
+    """The row, locked until the transaction ends (SQLite's one writer is the lock there)."""
+    return await session.get(JobRow, job_id, with_for_update=True, populate_existing=True)
+
+
+async def write(session: AsyncSession, job_id: str, version: int, values: dict[str, Any]) -> bool:
+    """Change the row if it is still at `version`; the version goes up by one."""
+    guarded = update(JobRow).where(JobRow.id == job_id, JobRow.version == version)
+    return await changed_one(session, guarded.values({**values, "version": version + 1}))
+
+
+async def attempts(session: AsyncSession, job_id: str) -> list[AttemptRow]:
+    return list(await session.scalars(select(AttemptRow).where(AttemptRow.job_id == job_id).order_by(AttemptRow.n)))
+
+
+async def attempts_of(session: AsyncSession, job_ids: Sequence[str]) -> dict[str, list[AttemptRow]]:
+    found: dict[str, list[AttemptRow]] = {job_id: [] for job_id in job_ids}
+    query = select(AttemptRow).where(AttemptRow.job_id.in_(job_ids)).order_by(AttemptRow.job_id, AttemptRow.n)
+    for row in await session.scalars(query):
+        found[row.job_id].append(row)
+    return found
+
+
+async def write_attempt(session: AsyncSession, job_id: str, n: int, values: dict[str, Any]) -> None:
+    await session.execute(update(AttemptRow).where(AttemptRow.job_id == job_id, AttemptRow.n == n).values(values))
+
+
+async def events(session: AsyncSession, job_id: str, after: int, limit: int) -> list[JobEventRow]:
+    query = select(JobEventRow).where(JobEventRow.job_id == job_id, JobEventRow.seq > after)
+    return list(await session.scalars(query.order_by(JobEventRow.seq).limit(limit)))
+
+
+async def idempotent(session: AsyncSession, owner_id: str, key: str) -> IdempotencyRow | None:
+    return await session.get(IdempotencyRow, (owner_id, key))
+
+
+# --- what the roles look for ------------------------------------------------------------------------------------------
+
+
+async def in_phases(session: AsyncSession, phases: Sequence[str]) -> list[JobRow]:
+    return list(await session.scalars(select(JobRow).where(JobRow.phase.in_(phases)).order_by(JobRow.id)))
+
+
+async def to_launch(session: AsyncSession) -> list[JobRow]:
+    """Queued, or starting without a handle: its launch has not begun, or nobody saw the end of it."""
+    query = select(JobRow).where(
+        or_(
+            JobRow.phase == "queued",
+            and_(JobRow.phase == "starting", JobRow.handle.is_(None), JobRow.cleanup == "none"),
+        )
+    )
+    return list(await session.scalars(query.order_by(JobRow.id)))
+
+
+async def to_watch(session: AsyncSession) -> list[JobRow]:
+    """Launched and not known to have ended: what the observer looks at."""
+    query = select(JobRow).where(
+        JobRow.phase.in_(("starting", "running", "finishing")), JobRow.cleanup == "none", JobRow.handle.is_not(None)
+    )
+    return list(await session.scalars(query.order_by(JobRow.id)))
+
+
+async def to_reap(session: AsyncSession) -> list[JobRow]:
+    """What is to be stopped, cleaned up, settled or tried again."""
+    stopping = and_(JobRow.stop_cause.is_not(None), JobRow.cleanup == "none", JobRow.phase.not_in(TERMINAL_PHASES))
+    ended = and_(JobRow.phase == "finishing", JobRow.cleanup == "confirmed")
+    query = select(JobRow).where(or_(stopping, JobRow.cleanup == "pending", ended))
+    return list(await session.scalars(query.order_by(JobRow.id)))
+
+
+async def unhashed(session: AsyncSession, limit: int) -> list[AttemptRow]:
+    """Attempts whose artifacts wait to be hashed, of jobs whose cards are free."""
+    query = (
+        select(AttemptRow)
+        .join(JobRow, JobRow.id == AttemptRow.job_id)
+        .where(AttemptRow.finished_at.is_not(None), AttemptRow.hashed_at.is_(None))
+        .where(or_(JobRow.attempt > AttemptRow.n, JobRow.cleanup != "pending"))
+        .order_by(AttemptRow.finished_at)
+        .limit(limit)
+    )
+    return list(await session.scalars(query))

@@ -1,0 +1,175 @@
+"""How a job looks to a reader: the shapes of the API, with every text in the reader's language."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from tuneplane.i18n import _
+from tuneplane_server.domain.conditions import CONDITIONS
+from tuneplane_server.domain.reasons import REASONS, fill
+from tuneplane_server.features.jobs.event_texts import event_text
+from tuneplane_server.features.jobs.tables import AttemptRow, JobEventRow, JobRow
+
+WAITING_PREFIX = "waiting-"
+
+
+class ReasonView(BaseModel):
+    code: str
+    class_: str = Field(serialization_alias="class")
+    text: str
+    hint: str
+    anchor: str
+    detail: str = ""
+
+
+class ConditionView(BaseModel):
+    type: str
+    since: datetime
+    text: str
+
+
+class AttemptView(BaseModel):
+    n: int
+    phase: str
+    reason: ReasonView | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    resume_from: str | None
+
+
+class RecipeView(BaseModel):
+    name: str
+    version: str
+
+
+class RuntimeView(BaseModel):
+    runtime_id: str | None
+    image: str | None
+    source: str
+
+
+class WaitingView(BaseModel):
+    text: str
+
+
+class JobView(BaseModel):
+    id: str
+    owner: str
+    project: str
+    experiment: str
+    display_name: str | None
+    recipe: RecipeView
+    phase: str
+    desired: str
+    conditions: list[ConditionView]
+    reason: ReasonView | None
+    cleanup: str
+    attempt: int
+    attempts: list[AttemptView]
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    pools: list[dict[str, Any]]
+    simulated: bool
+    runtime: RuntimeView
+    waiting: WaitingView | None
+    latest: dict[str, Any]
+    spec: dict[str, Any] | None
+
+
+class EventView(BaseModel):
+    seq: int
+    time: datetime
+    kind: str
+    from_: str = Field(serialization_alias="from")
+    to: str
+    text: str
+    ignored: bool
+    data: dict[str, Any]
+
+
+def job_view(
+    row: JobRow, attempts: list[AttemptRow], latest: dict[str, Any] | None = None, *, with_spec: bool = True
+) -> JobView:
+    """`latest`: metric -> {step, value, time}; listings leave the spec out."""
+    conditions = [item for item in row.conditions if not item["type"].startswith(WAITING_PREFIX)]
+    waiting = next((item for item in row.conditions if item["type"].startswith(WAITING_PREFIX)), None)
+    return JobView(
+        id=row.id,
+        owner=row.owner,
+        project=row.project,
+        experiment=row.experiment,
+        display_name=row.display_name,
+        recipe=RecipeView(name=row.recipe, version=row.recipe_version),
+        phase=row.phase,
+        desired=row.desired,
+        conditions=[_condition_view(item) for item in conditions],
+        reason=reason_view(row.reason),
+        cleanup=row.cleanup,
+        attempt=row.attempt,
+        attempts=[_attempt_view(item) for item in attempts],
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        pools=row.spec["spec"]["resources"]["pools"],
+        simulated=row.simulated,
+        runtime=RuntimeView(**row.runtime),
+        waiting=None if waiting is None else WaitingView(text=condition_text(waiting)),
+        latest=latest or {},
+        spec=row.spec if with_spec else None,
+    )
+
+
+def reason_view(stored: dict[str, Any] | None) -> ReasonView | None:
+    """The reason in the reader's language; a code that a later version wrote shows as it is."""
+    if stored is None:
+        return None
+    entry, data = REASONS.get(stored["code"]), stored["data"]
+    if entry is None:
+        code = stored["code"]
+        return ReasonView(code=code, class_="platform", text=code, hint="", anchor="reference/reasons")
+    return ReasonView(
+        code=entry.code,
+        class_=entry.class_,
+        text=fill(_(entry.text), data),
+        hint=fill(_(entry.hint), data),
+        anchor=entry.anchor,
+        detail=str(data.get("detail", "")),
+    )
+
+
+def condition_text(stored: dict[str, Any]) -> str:
+    text = CONDITIONS.get(stored["type"])
+    return stored["type"] if text is None else fill(_(text), stored["data"])
+
+
+def event_view(row: JobEventRow) -> EventView:
+    return EventView(
+        seq=row.seq,
+        time=row.time,
+        kind=row.kind,
+        from_=row.from_phase,
+        to=row.to_phase,
+        text=event_text(row.kind, row.data, row.ignored),
+        ignored=row.ignored,
+        data=row.data,
+    )
+
+
+def _condition_view(stored: dict[str, Any]) -> ConditionView:
+    since = datetime.fromisoformat(stored["since"])
+    return ConditionView(type=stored["type"], since=since, text=condition_text(stored))
+
+
+def _attempt_view(row: AttemptRow) -> AttemptView:
+    return AttemptView(
+        n=row.n,
+        phase=row.phase,
+        reason=reason_view(row.reason),
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        resume_from=row.resume_from,
+    )

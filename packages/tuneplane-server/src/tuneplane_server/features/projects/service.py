@@ -1,0 +1,43 @@
+"""A project comes to be with its first submission; its name is unique for its owner."""
+
+from __future__ import annotations
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from tuneplane_server.clock import Clock
+from tuneplane_server.db.engine import Database
+from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.projects import repo
+from tuneplane_server.features.projects.tables import ProjectRow
+
+
+class ProjectService:
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+
+    async def get_or_create(self, session: AsyncSession, principal: Principal, name: str) -> ProjectRow:
+        """The caller's project `name`, made in the running transaction if need be. `name` is a checked segment."""
+        found = await repo.by_name(session, principal.user_id, name)
+        if found is not None:
+            return found
+        row = ProjectRow(
+            id=self._clock.new_id(),
+            owner_id=principal.user_id,
+            owner=principal.username,
+            name=name,
+            created_at=self._clock.now(),
+        )
+        try:
+            async with session.begin_nested():
+                session.add(row)
+        except IntegrityError:  # another submission made it a moment ago
+            found = await repo.by_name(session, principal.user_id, name)
+            assert found is not None
+            return found
+        return row
+
+    async def list(self, principal: Principal) -> list[ProjectRow]:
+        """The caller's projects; all of them for an administrator."""
+        async with self._database.session() as session:
+            return await repo.of_owner(session, None if principal.acts_as_admin else principal.user_id)
