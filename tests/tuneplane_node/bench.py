@@ -23,6 +23,7 @@ from tuneplane_node.engine import (
     RuntimeHandle,
 )
 
+IMAGE = "localhost/tuneplane-test/node:1"
 PATIENCE = 60.0  # seconds until a condition that has to come is given up
 
 

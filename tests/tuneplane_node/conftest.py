@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.services.containers import Engine as ContainerEngine
 from tests.services.containers import import_image
-from tests.tuneplane_node.bench import Bench
-
-IMAGE = "localhost/tuneplane-test/node:1"
+from tests.services.packages import require_packages
+from tests.services.plugin import unavailable
+from tests.services.process import ServiceMissingError
+from tests.tuneplane_node.bench import IMAGE, Bench
+from tests.tuneplane_node.dockerd import Daemon
 
 
 def make_bench(request: pytest.FixtureRequest, runtime: str, tmp_path: Path) -> Bench:
@@ -51,3 +56,24 @@ async def process_bench(tmp_path: Path) -> AsyncIterator[Bench]:
     made = Bench("process", "", None, tmp_path)
     yield made
     await made.clean()
+
+
+@pytest.fixture
+def daemon_home() -> Iterator[Path]:
+    """A directory for a Docker daemon of one test; skips where there can be none."""
+    if os.geteuid() != 0:
+        unavailable(ServiceMissingError("a Docker daemon of our own needs root"))
+    try:
+        require_packages("docker")
+    except ServiceMissingError as problem:
+        unavailable(problem)
+    home = Path(tempfile.mkdtemp(prefix="tp-dockerd-"))  # short: it holds a Unix socket
+    yield home
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture
+def daemon(daemon_home: Path) -> Iterator[Daemon]:
+    made = Daemon(daemon_home)
+    yield made
+    made.end()

@@ -64,7 +64,6 @@ class EngineApi:
         self._client = httpx2.AsyncClient(
             transport=httpx2.AsyncHTTPTransport(uds=path, limits=httpx2.Limits(max_keepalive_connections=0)),
             base_url="http://engine",
-            timeout=httpx2.Timeout(CALL_SECONDS, connect=CONNECT_SECONDS),
         )
         self._facts: EngineFacts | None = None
         self._facts_until = 0.0
@@ -91,7 +90,7 @@ class EngineApi:
         params: Mapping[str, Any] | None = None,
         body: Any = None,
         libpod: bool = False,
-        seconds: float = CALL_SECONDS,
+        seconds: float | None = None,
     ) -> Any:
         """One call of the versioned API; returns the decoded JSON, None when there is none. Raises ApiError."""
         return await self._json(method, await self._path(path, libpod), params=params, body=body, seconds=seconds)
@@ -125,9 +124,9 @@ class EngineApi:
         *,
         params: Mapping[str, Any] | None = None,
         body: Any = None,
-        seconds: float = CALL_SECONDS,
+        seconds: float | None = None,
     ) -> Any:
-        timeout = httpx2.Timeout(seconds, connect=CONNECT_SECONDS)
+        timeout = httpx2.Timeout(CALL_SECONDS if seconds is None else seconds, connect=CONNECT_SECONDS)
         try:
             async with self._client.stream(method, path, params=params, json=body, timeout=timeout) as response:
                 content = await _read_bounded(response)

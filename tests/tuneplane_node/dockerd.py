@@ -1,0 +1,50 @@
+"""A Docker daemon that one test may kill, starve or fill; the shared one of the run is left alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from tests.services.containers import reachable, remove_all, unmount
+from tests.services.process import spawn, stop, wait_ready
+
+
+class Daemon:
+    """A dockerd of this test alone, which may be killed; its containerd is a process of its own, as distributions run
+    it. Containers outlive dockerd (live-restore)."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.socket = home / "docker.sock"
+        (home / "daemon.json").write_text("{}")
+        (home / "containerd.toml").write_text('version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n')
+        containerd = home / "containerd.sock"
+        self.containerd = spawn(
+            ["containerd", "--config", str(home / "containerd.toml"), "--address", str(containerd),
+             "--root", str(home / "containerd"), "--state", str(home / "containerd-state")],
+            home / "containerd.log",
+        )  # fmt: skip
+        wait_ready(containerd.exists, self.containerd, home / "containerd.log", seconds=60)
+        self.start()
+
+    def start(self) -> None:
+        self.process = spawn(
+            ["dockerd", "--host", f"unix://{self.socket}", "--data-root", str(self.home / "data"), "--exec-root",
+             str(self.home / "exec"), "--pidfile", str(self.home / "pid"), "--config-file", str(self.home / "daemon.json"),
+             "--containerd", str(self.home / "containerd.sock"),
+             "--live-restore", "--bridge=none", "--iptables=false", "--ip-forward=false"],
+            self.home / "log",
+        )  # fmt: skip
+        wait_ready(lambda: reachable(str(self.socket)), self.process, self.home / "log", seconds=60)
+
+    def kill(self) -> None:
+        os.kill(self.process.pid, signal.SIGKILL)
+        os.waitpid(self.process.pid, 0)
+
+    def end(self) -> None:
+        if reachable(str(self.socket)):
+            remove_all(str(self.socket))
+        stop(self.process)
+        stop(self.containerd)
+        unmount(str(self.home))
