@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tuneplane_server.console.views import artifacts, environment, events, jobs, samples
+from tuneplane_server.features.telemetry.service import SampleItem
 
 
 def job(**changes: Any) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def test_sample_texts_may_be_chats_or_anything(value: Any, text: str) -> None:
 
 @pytest.mark.parametrize("data", [{}, {"rewards": 3, "reward": "high", "messages": "no list"}, [], None, "text"])
 def test_odd_samples_become_empty_cards(data: Any) -> None:
-    card = samples.present({"attempt": 1, "rank": 0, "step": 1, "time": 0.0, "kind": "completion", "data": data})
+    card = samples.present(SampleItem(1, 1, 0, 1, 0.0, "completion", data))
     assert (card["completion"], card["reward"], card["rewards"], card["messages"]) == ("", None, {}, [])
 
 

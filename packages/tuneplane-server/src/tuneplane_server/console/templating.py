@@ -14,7 +14,8 @@ from tuneplane_server.console import display, script_messages
 from tuneplane_server.console.assets import StaticTree
 from tuneplane_server.console.i18n import _, current_language, ngettext
 from tuneplane_server.console.icons import icon
-from tuneplane_server.features.accounts.deps import csrf_token
+from tuneplane_server.console.notices import notices
+from tuneplane_server.features.accounts.deps import csrf_token, services_of
 from tuneplane_server.features.accounts.principal import Principal
 
 HERE = Path(__file__).parent
@@ -57,6 +58,7 @@ class Pages:
             theme=theme,
             dark_when=_DARK_WHEN[theme],
             script_messages=script_messages.translated(),
+            notices=notices(services_of(request)) if reader is not None else [],
             **values,
         )
         kept = {

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
-from tuneplane_server.console.display import parse_number
+from tuneplane.contract.words import PHASES
 from tuneplane_server.console.i18n import _
 from tuneplane_server.console.pages.reader import Reader, pages_of, services_of
 from tuneplane_server.console.views import jobs as view
@@ -18,7 +18,7 @@ from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.features.jobs.views import job_view
 from tuneplane_server.services import Services
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
-from tuneplane.contract.words import PHASES
+from tuneplane_server.web.problems import ProblemError
 
 router = APIRouter(include_in_schema=False)
 
@@ -105,3 +105,19 @@ def primary_metric(services: Services, method: str) -> str | None:
     entry = services.catalog.entry(method)
     primary: str | None = entry["manifest"]["metrics"]["primary"] if entry else None
     return primary
+
+
+async def _spark(services: Services, reader: Principal, job_id: str) -> tuple[str, list[Any]]:
+    """The values of the main metric of a job's newest attempt; none for a job that is not the reader's to see."""
+    try:
+        row = await services.jobs.get(reader, job_id)
+    except ProblemError:
+        return job_id, []
+    curves = services.telemetry.curves
+    main = view.main_metric(await curves.latest(row.id), primary_metric(services, row.recipe))
+    if main is None:
+        return job_id, []
+    name: str = main["name"]
+    found = await curves.curves(row.id, [name], max_points=SPARK_POINTS, attempt=None, rank=0)
+    attempts = found.get(name) or [{"value": []}]
+    return job_id, attempts[-1]["value"]

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from tuneplane_server.console.i18n import N_
+from tuneplane_server.features.telemetry.service import SampleItem
 
 KINDS = {
     "completion": N_("completions"),
@@ -16,11 +17,16 @@ _ROLES = {"system", "user", "assistant", "tool"}
 _NUMBER_WORDS = {"NaN", "Infinity", "-Infinity"}
 
 
-def present(sample: dict[str, Any]) -> dict[str, Any]:
-    """A sample (API shape) with the fields of its card: prompt, completion or chosen and rejected, rewards, messages."""
-    data = sample["data"] if isinstance(sample["data"], dict) else {}
+def present(sample: SampleItem) -> dict[str, Any]:
+    """The fields of a sample's card: prompt, completion or chosen and rejected, rewards, messages."""
+    data: dict[str, Any] = sample.data if isinstance(sample.data, dict) else {}
     rewards = data.get("rewards")
-    return {name: sample[name] for name in ("attempt", "rank", "step", "time", "kind")} | {
+    return {
+        "attempt": sample.attempt,
+        "rank": sample.rank,
+        "step": sample.step,
+        "time": sample.time,
+        "kind": sample.kind,
         "prompt": text_of(data.get("prompt")),
         "completion": text_of(data.get("completion")),
         "chosen": text_of(data.get("chosen")),

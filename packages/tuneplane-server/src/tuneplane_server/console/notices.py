@@ -1,0 +1,27 @@
+"""What of the console itself does not work for now, in sentences for people; the same facts as `/healthz`."""
+
+from __future__ import annotations
+
+from tuneplane_server.console.i18n import _
+from tuneplane_server.services import Services
+
+
+def notices(services: Services) -> list[str]:
+    """None while everything works."""
+    roles = services.roles.health()
+    stopped = [role.name for role in roles if not role.healthy]
+    if roles and all(role.last_tick is None for role in roles):
+        return [
+            _(
+                "The background roles of this console are off: jobs stay queued and nothing is watched. "
+                "What runs already goes on."
+            )
+        ]
+    if not stopped:
+        return []
+    return [
+        _(
+            "Background work of this console has stopped ({roles}): jobs may stay as they are shown here. "
+            "What runs already goes on."
+        ).format(roles=", ".join(stopped))
+    ]

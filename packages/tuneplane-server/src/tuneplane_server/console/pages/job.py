@@ -1,0 +1,163 @@
+"""The pages of one job: overview, logs, samples, artifacts, events, environment; and its cancel button."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import RedirectResponse, Response
+
+from tuneplane_server.console.i18n import N_
+from tuneplane_server.console.pages.jobs import primary_metric
+from tuneplane_server.console.pages.reader import Reader, pages_of, services_of
+from tuneplane_server.console.views import artifacts as artifacts_of
+from tuneplane_server.console.views import environment as environment_of
+from tuneplane_server.console.views import events as events_of
+from tuneplane_server.console.views import jobs as jobs_of
+from tuneplane_server.console.views import samples as samples_of
+from tuneplane_server.features.accounts.deps import client_address
+from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.jobs.tables import JobRow
+from tuneplane_server.features.jobs.views import event_view, job_view
+from tuneplane_server.web.cursors import decode_cursor, encode_cursor
+
+router = APIRouter(include_in_schema=False, prefix="/jobs/{job_id}")
+
+# name, icon, word, path below the job's own
+TABS = (
+    ("overview", "chart-line", N_("Overview"), ""),
+    ("logs", "scroll-text", N_("Logs"), "/logs"),
+    ("samples", "message-square", N_("Samples"), "/samples"),
+    ("artifacts", "package", N_("Artifacts"), "/artifacts"),
+    ("events", "history", N_("Events"), "/events"),
+    ("environment", "box", N_("Environment"), "/environment"),
+)
+SAMPLES_AT_ONCE = 24
+EVENTS_AT_ONCE = 200
+
+Cursor = Annotated[str, Query(max_length=500)]
+
+
+@router.get("")
+async def overview(request: Request, reader: Reader, job_id: str) -> Response:
+    return await _tab(request, reader, job_id, "overview")
+
+
+@router.get("/logs")
+async def logs(request: Request, reader: Reader, job_id: str) -> Response:
+    return await _tab(request, reader, job_id, "logs")
+
+
+@router.get("/samples")
+async def samples(
+    request: Request,
+    reader: Reader,
+    job_id: str,
+    kind: Annotated[str, Query(max_length=40)] = "",
+    step: Annotated[str, Query(max_length=20)] = "",
+    cursor: Cursor = "",
+) -> Response:
+    """Newest first."""
+    services = services_of(request)
+    row = await services.jobs.get(reader, job_id)
+    chosen = {"kind": kind if kind in samples_of.KINDS else "", "step": int(step) if step.isdecimal() else None}
+    found = await services.telemetry.samples(
+        row.id,
+        limit=SAMPLES_AT_ONCE + 1,
+        before=decode_cursor(cursor, int)[0] if cursor else 0,
+        kind=chosen["kind"] or None,
+        step=chosen["step"],
+    )
+    shown = found[:SAMPLES_AT_ONCE]
+    return await _page(
+        request,
+        reader,
+        row,
+        "samples",
+        samples=[samples_of.present(sample) for sample in shown],
+        samples_cursor=encode_cursor(shown[-1].id) if len(found) > len(shown) else "",
+        sample_filter=chosen,
+        sample_kinds=samples_of.KINDS,
+    )
+
+
+@router.get("/artifacts")
+async def artifacts(request: Request, reader: Reader, job_id: str) -> Response:
+    services = services_of(request)
+    row = await services.jobs.get(reader, job_id)
+    listing = await services.artifacts.listing(row)
+    return await _page(request, reader, row, "artifacts", artifacts=artifacts_of.present(listing))
+
+
+@router.get("/events")
+async def events(request: Request, reader: Reader, job_id: str, cursor: Cursor = "") -> Response:
+    services = services_of(request)
+    row = await services.jobs.get(reader, job_id)
+    after = decode_cursor(cursor, int)[0] if cursor else 0
+    found, more = await services.jobs.events(reader, row.id, after=after, limit=EVENTS_AT_ONCE)
+    return await _page(
+        request,
+        reader,
+        row,
+        "events",
+        events=[events_of.present(event_view(event).model_dump(by_alias=True)) for event in found],
+        events_cursor="" if more is None else encode_cursor(more),
+        first_events=not cursor,
+    )
+
+
+@router.get("/environment")
+async def environment(request: Request, reader: Reader, job_id: str) -> Response:
+    services = services_of(request)
+    row = await services.jobs.get(reader, job_id)
+    started = await services.telemetry.event(row.id, "trainer-started")
+    facts = {
+        "command": started.data.get("command") if started else None,
+        "environment": await services.telemetry.environment(row.id),
+    }
+    job = job_view(row, [], None).model_dump(by_alias=True)
+    return await _page(
+        request,
+        reader,
+        row,
+        "environment",
+        blocks=environment_of.blocks(job, await services.telemetry.hyperparams(row.id), facts),
+        spec_text=environment_of.spec_text(job),
+    )
+
+
+@router.get("/head")
+async def head(request: Request, reader: Reader, job_id: str) -> Response:
+    """The top of the page alone, for when the job changes under the reader's eyes."""
+    row = await services_of(request).jobs.get(reader, job_id)
+    return pages_of(request).page(request, "job/_head.html", reader=reader, **await _frame(request, row))
+
+
+@router.post("/cancel")
+async def cancel(request: Request, reader: Reader, job_id: str) -> Response:
+    await services_of(request).jobs.cancel(reader, job_id, address=client_address(request))
+    return RedirectResponse(f"/jobs/{job_id}", 303)
+
+
+async def _tab(request: Request, reader: Principal, job_id: str, tab: str) -> Response:
+    row = await services_of(request).jobs.get(reader, job_id)
+    return await _page(request, reader, row, tab)
+
+
+async def _page(request: Request, reader: Principal, row: JobRow, tab: str, **values: Any) -> Response:
+    """The whole page, or for htmx the open tab alone."""
+    part = "hx-request" in request.headers
+    template = f"job/{tab}.html" if part else "job/page.html"
+    frame = await _frame(request, row)
+    return pages_of(request).page(request, template, reader=reader, tab=tab, **frame, **values)
+
+
+async def _frame(request: Request, row: JobRow) -> dict[str, Any]:
+    services = services_of(request)
+    attempts, latest = await services.jobs.attempts([row.id]), await services.latest_metrics([row.id])
+    view = job_view(row, attempts[row.id], latest.get(row.id))
+    return {
+        "job": jobs_of.present(view.model_dump(by_alias=True), primary_metric(services, row.recipe)),
+        "reason_class": jobs_of.reason_class,
+        "tabs": [{"name": name, "icon": icon, "word": word, "path": path} for name, icon, word, path in TABS],
+    }
