@@ -85,7 +85,7 @@ def download(
 def _fetch(console: Console, job: str, file: ArtifactFile, part: Path, progress: Progress | None) -> None:
     """Bring `part` to its full, verified content; a leftover that turns out wrong is fetched anew, once."""
     for last in (False, True):
-        resumed = part.is_file() and 0 < part.stat().st_size <= file["size"]
+        resumed = part.is_file() and not part.is_symlink() and 0 < part.stat().st_size <= file["size"]
         if not resumed:
             part.unlink(missing_ok=True)
         wrong = _fill(console, job, file, part, progress)

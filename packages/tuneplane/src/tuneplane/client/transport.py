@@ -34,7 +34,10 @@ def make_client(url: str, token: str | None, ca_file: str | None = None) -> http
     }
     if token:
         headers["Authorization"] = f"Bearer {token}"
-    local = (urlsplit(url).hostname or "") in _LOOPBACK
+    try:
+        local = (urlsplit(url).hostname or "") in _LOOPBACK
+    except ValueError as error:
+        raise UnreachableError(_("{server} is no usable address: {why}").format(server=url, why=error)) from None
     timeout = httpx2.Timeout(read_timeout(), connect=min(CONNECT_TIMEOUT_SECONDS, read_timeout()))
     return httpx2.Client(
         base_url=url,
