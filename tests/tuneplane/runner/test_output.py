@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from tuneplane.runner.output import Chunk, LogChunks, OutputQueue, incomplete_utf8
@@ -55,12 +57,25 @@ def test_incomplete_characters(data: bytes, expected: int) -> None:
 
 
 def test_a_queue_that_is_full_counts_what_it_drops() -> None:
-    queue = OutputQueue(max_bytes=10)
+    queue = OutputQueue(max_bytes=10, patience=0.0)
     for _ in range(5):
         queue.put("stdout", b"12345")
     chunks, lost, size = queue.take()
     assert (len(chunks), lost, size) == (2, 3, 15)
     assert queue.take() == ([], 0, 0)
+
+
+def test_a_burst_waits_for_the_recorder_that_comes() -> None:
+    queue = OutputQueue(max_bytes=10, patience=60.0)
+    queue.put("stdout", b"1234567890")
+    taken = []
+    recorder = threading.Thread(target=lambda: (queue.wait(60.0), taken.append(queue.take())))
+    recorder.start()
+    queue.put("stdout", b"abc")
+    recorder.join()
+    chunks, lost, _ = queue.take()
+    assert [chunk.data for chunk in taken[0][0] + chunks] == [b"1234567890", b"abc"]
+    assert taken[0][1] + lost == 0
 
 
 def test_the_tail_is_the_end_of_the_trainers_output_without_nul() -> None:

@@ -10,11 +10,14 @@ ENV_SPOOL_BYTES = "TUNEPLANE_SPOOL_MAX_BYTES"  # for executors with small disks
 SYNC_SECONDS = 1.0
 
 # Output that was read and is not on disk yet; beyond it, output is counted and dropped rather than left in the pipe.
-QUEUE_BYTES = 8 * 1024 * 1024
+QUEUE_BYTES = 4 * 1024 * 1024
+BURST_SECONDS = 0.2  # how long a burst may wait for the disk
 READ_BYTES = 64 * 1024
 PIPE_BYTES = 1024 * 1024
 TICK_SECONDS = 0.5
-COALESCE_SECONDS = 0.1
+COALESCE_SECONDS = 0.25
+SMALL_READ_BYTES = 16 * 1024
+SMALL_READ_SECONDS = 0.02  # a trainer that prints line by line is read fifty times a second, not once a line
 LOG_TAIL_BYTES = 48 * 1024
 LOG_TAIL_CHARS = 16_000
 

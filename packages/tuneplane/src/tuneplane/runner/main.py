@@ -136,9 +136,9 @@ class Runner:
                     self._recorder.say("the trainer did not end in time and is killed")
                 killed = True
                 trainer.kill()
-            trainer.pump(
-                limits.TICK_SECONDS if kill_at is None else min(limits.TICK_SECONDS, max(0.02, kill_at - monotonic()))
-            )
+                kill_at = monotonic() + limits.TICK_SECONDS  # again, for what it started meanwhile
+            left = limits.TICK_SECONDS if kill_at is None else kill_at - monotonic()
+            trainer.pump(max(0.01, min(limits.TICK_SECONDS, left)))
         ending = trainer.wind_up()
         if self._rank == 0:
             watcher.stop()

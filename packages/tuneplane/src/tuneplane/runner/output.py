@@ -22,22 +22,33 @@ class Chunk(NamedTuple):
 
 
 class OutputQueue:
-    """Filled by the thread that reads the pipes, emptied by the recorder. When the recorder falls behind (a hanging disk), the
-    newest output is counted and dropped: a full pipe would stop the trainer."""
+    """Filled by the thread that reads the pipes, emptied by the recorder.
 
-    def __init__(self, max_bytes: int = limits.QUEUE_BYTES) -> None:
+    A burst waits for the recorder as it would for a terminal, a fifth of a second at most. When the recorder does not come in
+    that time (a hanging disk), output is counted and dropped until it does: a full pipe would stop the trainer.
+    """
+
+    def __init__(self, max_bytes: int = limits.QUEUE_BYTES, patience: float = limits.BURST_SECONDS) -> None:
         self._max_bytes = max_bytes
+        self._patience = patience
         self._chunks: Deque[Chunk] = deque()
         self._bytes = 0
         self._lost = [0, 0]
-        self._condition = threading.Condition()
+        self._woken = False
+        self._stalled = False
+        lock = threading.Lock()
+        self._filled = threading.Condition(lock)
+        self._room = threading.Condition(lock)
         self._tail: Deque[bytes] = deque()
         self._tail_bytes = 0
 
     def put(self, fd: str, data: bytes) -> None:
-        with self._condition:
+        with self._filled:
             if fd != "runner":
                 self._remember(data)
+            if self._bytes + len(data) > self._max_bytes and not self._stalled:
+                self._filled.notify()
+                self._stalled = not self._room.wait_for(lambda: self._bytes == 0, self._patience)
             if self._bytes + len(data) > self._max_bytes:
                 self._lost[0] += 1
                 self._lost[1] += len(data)
@@ -45,28 +56,35 @@ class OutputQueue:
             self._chunks.append(Chunk(fd, time(), data))
             self._bytes += len(data)
             if len(self._chunks) == 1 or self._bytes > _EAGER_BYTES:
-                self._condition.notify()
+                self._filled.notify()
 
     def wait(self, seconds: float) -> None:
         """Return when there is output or something else to do, at the latest after `seconds`."""
-        with self._condition:
-            if not self._chunks:
-                self._condition.wait(seconds)
+        with self._filled:
+            self._filled.wait_for(lambda: bool(self._chunks) or self._woken, seconds)
+
+    def gather(self, seconds: float) -> None:
+        """Let more output come together: return when there is much of it or something else to do, or after `seconds`."""
+        with self._filled:
+            self._filled.wait_for(lambda: self._bytes > _EAGER_BYTES or self._woken, seconds)
 
     def wake(self) -> None:
-        with self._condition:
-            self._condition.notify()
+        with self._filled:
+            self._woken = True
+            self._filled.notify()
 
     def take(self) -> Tuple[List[Chunk], int, int]:
         """Everything waiting, then chunks and bytes lost since the last call."""
-        with self._condition:
+        with self._filled:
             chunks, self._chunks, self._bytes = list(self._chunks), deque(), 0
             (lost, size), self._lost = self._lost, [0, 0]
+            self._woken = self._stalled = False
+            self._room.notify()
         return chunks, lost, size
 
     def tail(self) -> str:
         """The last lines of the trainer, at most 16,000 characters, without NUL (databases refuse it)."""
-        with self._condition:
+        with self._filled:
             data = b"".join(self._tail)
         text = data.decode("utf-8", "replace").replace("\0", "\ufffd")
         if len(text) <= limits.LOG_TAIL_CHARS:

@@ -6,7 +6,7 @@ import base64
 import sys
 import threading
 from collections import deque
-from time import sleep, time
+from time import time
 from typing import Any, Callable, Deque, Dict, Mapping, Optional
 
 from tuneplane.contract.words import STREAM_EVENT, STREAM_LOG
@@ -75,7 +75,7 @@ class Recorder:
             self.output.wait(limits.TICK_SECONDS)
             closing, wanted = self._closing, self._wanted
             if not closing and wanted == self._settled:
-                sleep(limits.COALESCE_SECONDS)  # many small writes of the trainer become one record
+                self.output.gather(limits.COALESCE_SECONDS)  # many small writes of the trainer become one record
                 closing, wanted = self._closing, self._wanted
             self._record_all(everything=closing or wanted > self._settled)
             with self._condition:

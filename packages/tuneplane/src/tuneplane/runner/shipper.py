@@ -13,7 +13,7 @@ from tuneplane.runner.cursor import Batch, Cursor
 from tuneplane.runner.wire import Answer, IngestClient
 
 SENT, EMPTY, LATER, DENIED = "sent", "empty", "later", "denied"
-_POKE_SECONDS = 0.3  # records of a moment travel together
+_POKE_SECONDS = 0.7  # records of a moment travel together
 _DRAIN_SLEEP_SECONDS = 1.0
 _IDLE_SECONDS = 5.0  # also looks without being poked: a failed write may have been made up for
 

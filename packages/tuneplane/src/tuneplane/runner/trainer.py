@@ -8,7 +8,7 @@ import selectors
 import signal
 import subprocess
 import sys
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from tuneplane.runner import limits
@@ -55,15 +55,16 @@ class Trainer:
         """Also wake up for this descriptor (signals)."""
         self._selector.register(fd, selectors.EVENT_READ, None)
 
-    def pump(self, seconds: float) -> bool:
-        """Read what is there, waiting at most `seconds`; True when there was output."""
-        read = False
+    def pump(self, seconds: float) -> None:
+        """Read what is there, waiting at most `seconds`; after a little output, wait a little for more."""
+        size = 0
         for key, _ in self._selector.select(seconds):
             if key.data is None:
                 _empty(key.fd)
             else:
-                read = self._read(key.fd, key.data) or read
-        return read
+                size += self._read(key.fd, key.data)
+        if 0 < size < limits.SMALL_READ_BYTES:
+            sleep(min(seconds, limits.SMALL_READ_SECONDS))
 
     def ended(self) -> bool:
         """Whether it has ended; collects the processes it left to us on the way."""
@@ -109,19 +110,19 @@ class Trainer:
                 self._selector.select(0.05)
             reap_others(0)
 
-    def _read(self, fd: int, name: str) -> bool:
+    def _read(self, fd: int, name: str) -> int:
         try:
             data = os.read(fd, limits.READ_BYTES)
         except BlockingIOError:
-            return False
+            return 0
         except OSError:
             data = b""
         if data:
             self._output.put(name, data)
-            return True
+            return len(data)
         self._selector.unregister(fd)
         self._open.pop(fd).close()
-        return False
+        return 0
 
 
 def _start(argv: Sequence[str], cwd: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
