@@ -25,12 +25,12 @@ HEARTBEAT_BYTES = 16 * 1024
 
 @router.post("/{job_id}/batches")
 async def batches(request: Request, job_id: str) -> Response:
-    ingest, gate = services_of(request).ingest, services_of(request).ingest_gate
+    ingest = services_of(request).ingest
     async with _refusals():
         grant = await _grant(request, job_id)
-        async with gate.turn(job_id):
+        async with ingest.gate.turn(job_id):
             body = await _body(request, MAX_BATCH_BYTES)
-            async with gate.storing():
+            async with ingest.gate.storing():
                 encoding = request.headers.get("content-encoding", "")
                 written = await ingest.receive(grant, body, encoding, client_address(request))
     answer = {"accepted": written.accepted, "duplicate": written.duplicate, "ack": written.ack}

@@ -16,6 +16,7 @@ from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.features.audit.service import AuditEntry, AuditService
 from tuneplane_server.features.ingest import bodies, repo, wire
+from tuneplane_server.features.ingest.gate import Gate
 from tuneplane_server.features.ingest.signals import JobSignals, NoSignals
 from tuneplane_server.features.ingest.tables import HeartbeatRow
 from tuneplane_server.features.ingest.tokens import Denied, Grant, IngestTokens
@@ -51,6 +52,7 @@ class IngestService:
         self._database, self._clock, self._telemetry, self._audit = database, clock, telemetry, audit
         self._signals = signals or NoSignals()
         self.tokens = IngestTokens(database, clock)
+        self.gate = Gate()
         self._audited: OrderedDict[tuple[str, str], float] = OrderedDict()
 
     def listen(self, signals: JobSignals) -> None:

@@ -21,6 +21,7 @@ from tuneplane_server.features.telemetry.snapshots import snapshot
 from tuneplane_server.features.telemetry.tables import BLOCK_POINTS
 
 NAMES_AT_ONCE = 100
+NAMES_SHOWN = 200  # of each run in a listing
 LIVE_POINTS = 20_000  # more new points than this, and a live page had better read the curves again
 INLINE_POINTS = 5_000  # more are worked on beside the event loop
 
@@ -49,10 +50,17 @@ class CurveReader:
         return {name: _summary(attempts) for name, attempts in by_name.items()}
 
     async def latest(self, job_id: str, rank: int = 0) -> dict[str, dict[str, Any]]:
-        """name -> {step, value, time} of the newest attempt that has the metric."""
+        """metric -> {step, value, time} of one run."""
+        return (await self.latest_of([job_id], rank))[job_id]
+
+    async def latest_of(self, job_ids: Sequence[str], rank: int = 0) -> dict[str, dict[str, dict[str, Any]]]:
+        """run -> metric -> {step, value, time}, of the newest attempt that has the metric."""
         async with self._database.session() as session:
-            rows = await repo.series_of_run(session, job_id, rank=rank)
-        return {row.name: _latest(row) for row in rows}  # by attempt: the newest comes last
+            rows = await repo.latest_of_runs(session, job_ids, rank, NAMES_SHOWN)
+        result: dict[str, dict[str, dict[str, Any]]] = {job_id: {} for job_id in job_ids}
+        for job_id, series in rows:  # by attempt: the newest comes last
+            result[job_id][series.name] = _latest(series)
+        return result
 
     async def curves(
         self, job_id: str, names: Sequence[str], *, max_points: int, attempt: int | None, rank: int

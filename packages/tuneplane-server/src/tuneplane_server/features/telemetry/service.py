@@ -23,6 +23,7 @@ from tuneplane_server.features.telemetry.repo import reports, runs
 from tuneplane_server.features.telemetry.repo.runs import Run
 from tuneplane_server.features.telemetry.tables import RunEventRow, SampleRow
 from tuneplane_server.features.telemetry.transactions import Transactions
+from tuneplane_server.features.telemetry.watching import Watches
 from tuneplane_server.features.telemetry.writer import write_batch
 from tuneplane_server.wakeups import Wakeups
 
@@ -71,6 +72,7 @@ class TelemetryService:
         self.limits = limits or TelemetryLimits()
         self.curves = CurveReader(database)
         self.logs = LogReader(database, clock)
+        self.watches = Watches(wakeups)
         self._transactions = Transactions(database)
         self._merging: asyncio.Task[None] | None = None
 
@@ -90,6 +92,10 @@ class TelemetryService:
         """Position and quotas of a run; zeros when nothing has come."""
         async with self._database.session() as session:
             return await runs.find(session, job_id) or Run(job_id)
+
+    async def latest_of(self, job_ids: Sequence[str], rank: int = 0) -> dict[str, dict[str, dict[str, Any]]]:
+        """run -> metric -> {step, value, time}, of the newest attempt that has the metric."""
+        return await self.curves.latest_of(job_ids, rank)
 
     async def samples(
         self,
@@ -161,6 +167,7 @@ class TelemetryService:
         await self._transactions.run(lambda connection: runs.forget(connection, job_id))
 
     async def close(self) -> None:
+        self.watches.close()
         if self._merging is not None:
             self._merging.cancel()
             with suppress(asyncio.CancelledError):

@@ -170,6 +170,18 @@ async def series_of_run(
     return [Series(*row) for row in await session.execute(query)]
 
 
+async def latest_of_runs(
+    session: AsyncSession, job_ids: Sequence[str], rank: int, names: int
+) -> list[tuple[str, Series]]:
+    """(run, series) by attempt, of at most `names` names of each run: those that come first in the alphabet."""
+    place = func.dense_rank().over(partition_by=SERIES.c.job_id, order_by=SERIES.c.name).label("place")
+    found = (
+        select(SERIES.c.job_id, *_COLUMNS, place).where(SERIES.c.job_id.in_(job_ids), SERIES.c.rank == rank).subquery()
+    )
+    query = select(found).where(found.c.place <= names).order_by(found.c.attempt)
+    return [(row[0], Series(*row[1:-1])) for row in await session.execute(query)]
+
+
 async def chunks(session: AsyncSession, series_id: int, *, after: int | None = None) -> list[Chunk]:
     """The loose points of a series in the order of their seqs. `after`: only of batches newer than that position."""
     query = _chunks(series_id)

@@ -1,0 +1,221 @@
+"""`/api/v1/jobs/{id}`: metrics, curves, logs, samples and the live stream. Times are Unix seconds; numbers that JSON lacks
+travel as "NaN", "Infinity" and "-Infinity"."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Header, Query, Request, Response
+from starlette.responses import StreamingResponse
+
+from tuneplane.contract.words import TERMINAL_PHASES
+from tuneplane.i18n import _
+from tuneplane_server.domain import downsample
+from tuneplane_server.domain.cursors import FDS, CursorError, LogCursor, decode_log_cursor, encode_log_cursor
+from tuneplane_server.features.accounts.deps import Reader, services_of
+from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.jobs.views import job_view
+from tuneplane_server.features.telemetry.curves import NAMES_AT_ONCE
+from tuneplane_server.features.telemetry.log_reader import LogPage, LogQuery
+from tuneplane_server.features.telemetry.service import topic
+from tuneplane_server.features.telemetry.streaming import RunStream
+from tuneplane_server.features.telemetry.watching import Look
+from tuneplane_server.web.cursors import decode_cursor, encode_cursor
+from tuneplane_server.web.problems import refused
+
+if TYPE_CHECKING:
+    from tuneplane_server.features.jobs.tables import JobRow
+    from tuneplane_server.services import Services
+
+router = APIRouter(prefix="/api/v1/jobs/{job_id}", tags=["telemetry"])
+
+Attempt = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
+Rank = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
+MainRank = Annotated[int, Query(ge=0, le=2**31 - 1)]
+MAX_CURSOR = 64 * 1024
+MAX_TAIL = 20_000
+
+
+@router.get("/metrics")
+async def metrics(request: Request, job_id: str, principal: Reader, rank: MainRank = 0) -> Response:
+    """`{metrics: {name: {latest: {step, value, time}, min, max, count, attempts}}, refused_points}`; `refused_points`: of
+    series that the limits did not let in."""
+    services, row = await _job(request, principal, job_id)
+    found = await services.telemetry.curves.metrics(row.id, rank)
+    usage = await services.telemetry.usage(row.id)
+    return _json({"metrics": found, "refused_points": usage.refused_points})
+
+
+@router.get("/curves")
+async def curves(
+    request: Request,
+    job_id: str,
+    principal: Reader,
+    name: Annotated[list[str], Query(min_length=1, max_length=NAMES_AT_ONCE)],
+    max_points: Annotated[int, Query(ge=downsample.MIN_POINTS, le=downsample.MAX_POINTS)] = 500,
+    attempt: Attempt = None,
+    rank: MainRank = 0,
+) -> Response:
+    """`{series: {name: [{attempt, step, time, value, epoch?, count, replaced_from}]}}`."""
+    services, row = await _job(request, principal, job_id)
+    names = [one for one in dict.fromkeys(name) if "\0" not in one]
+    found = await services.telemetry.curves.curves(row.id, names, max_points=max_points, attempt=attempt, rank=rank)
+    return _json({"series": found})
+
+
+@router.get("/logs")
+async def logs(
+    request: Request,
+    job_id: str,
+    principal: Reader,
+    cursor: Annotated[str | None, Query(max_length=MAX_CURSOR)] = None,
+    limit: Annotated[int, Query(ge=1, le=5000)] = 500,
+    attempt: Attempt = None,
+    rank: Rank = None,
+    tail: Annotated[int | None, Query(ge=0, le=MAX_TAIL)] = None,
+    grep: Annotated[str, Query(max_length=1000)] = "",
+    since: Annotated[str | None, Query(max_length=40)] = None,
+    fold: bool = True,
+) -> Response:
+    """`{items: [{attempt, rank, fd, time, text}], next_cursor, more, end, dropped_bytes}`. `tail` counts without a cursor.
+    `more`: the next page is there already; `end`: nothing follows. `dropped_bytes`: output beyond the run's quota."""
+    services, row = await _job(request, principal, job_id)
+    query = LogQuery(_cursor(cursor), limit, attempt, rank, tail, grep, _time(since), fold)
+    live = None if row.phase in TERMINAL_PHASES else row.attempt
+    page = await services.telemetry.logs.page(row.id, query, live_attempt=live)
+    return _json(await _log_page(services, row.id, page))
+
+
+@router.get("/logs/raw")
+async def raw_logs(
+    request: Request,
+    job_id: str,
+    principal: Reader,
+    attempt: Attempt = None,
+    rank: MainRank = 0,
+    fd: Annotated[str | None, Query(pattern="^(stdout|stderr|runner)$")] = None,
+) -> Response:
+    """The bytes as they came, of one machine of one attempt (default the newest)."""
+    services, row = await _job(request, principal, job_id)
+    wanted = attempt or row.attempt
+    parts = services.telemetry.logs.raw(row.id, wanted, rank, None if fd is None else FDS.index(fd))
+    name = f"{row.id}-attempt{wanted}-rank{rank}.log"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+    return StreamingResponse(parts, media_type="application/octet-stream", headers=headers)
+
+
+@router.get("/samples")
+async def samples(
+    request: Request,
+    job_id: str,
+    principal: Reader,
+    cursor: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    kind: Annotated[str | None, Query(pattern="^(completion|preference|conversation)$")] = None,
+    step: Annotated[int | None, Query(ge=-(2**63), lt=2**63)] = None,
+    attempt: Attempt = None,
+    rank: Rank = None,
+    order: Annotated[str, Query(pattern="^(oldest|newest)$")] = "oldest",
+) -> Response:
+    """`{items: [{id, attempt, rank, step, time, kind, data}], next_cursor, dropped}`. `order`: oldest or newest first."""
+    services, row = await _job(request, principal, job_id)
+    newest = order == "newest"
+    place = decode_cursor(cursor, int)[0] if cursor else 0
+    rows = await services.telemetry.samples(
+        row.id,
+        limit=limit + 1,
+        after=None if newest else place,
+        before=place if newest else None,
+        kind=kind,
+        step=step,
+        attempt=attempt,
+        rank=rank,
+    )
+    following = encode_cursor(rows[limit - 1].id) if len(rows) > limit else None
+    usage = await services.telemetry.usage(row.id)
+    return _json({"items": rows[:limit], "next_cursor": following, "dropped": usage.sample_dropped})
+
+
+@router.get("/stream")
+async def stream(
+    request: Request,
+    job_id: str,
+    principal: Reader,
+    rank: MainRank = 0,
+    last_event_id: Annotated[str | None, Header()] = None,
+) -> StreamingResponse:
+    """Server-sent events, see `streaming`. Polling the other calls gives the same; this only says when."""
+    services, row = await _job(request, principal, job_id)
+
+    async def look() -> Look:
+        current = await services.jobs.get(principal, row.id)
+        return Look(await services.telemetry.usage(row.id), current.version)
+
+    async def job() -> Any:
+        current = await services.jobs.get(principal, row.id)
+        attempts = await services.jobs.attempts([row.id])
+        latest = await services.telemetry.latest_of([row.id])
+        view = job_view(current, attempts[row.id], latest.get(row.id), with_spec=False)
+        return view.model_dump(mode="json", by_alias=True)
+
+    known = int(last_event_id) if last_event_id and last_event_id.isdecimal() and len(last_event_id) < 19 else None
+    events = RunStream(services.telemetry.curves, services.telemetry.watches, row.id, rank)
+    topics = (topic(row.id), f"job:{row.id}")
+    headers = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
+    return StreamingResponse(events.events(look, job, topics, known), media_type="text/event-stream", headers=headers)
+
+
+async def _job(request: Request, principal: Principal, job_id: str) -> tuple[Services, JobRow]:
+    services = services_of(request)
+    return services, await services.jobs.get(principal, job_id)
+
+
+def _cursor(text: str | None) -> LogCursor | None:
+    if not text:
+        return None
+    try:
+        return decode_log_cursor(text)
+    except CursorError:
+        raise refused(
+            "request-invalid",
+            _("the cursor is not one this console gave"),
+            _("start again without a cursor"),
+            field="cursor",
+        ) from None
+
+
+def _time(text: str | None) -> float | None:
+    """Unix seconds, or a time as ISO 8601 with its zone."""
+    if not text:
+        return None
+    try:
+        return float(text) if text.replace(".", "", 1).isdecimal() else _aware(datetime.fromisoformat(text))
+    except ValueError:
+        raise refused(
+            "request-invalid",
+            _("since is neither Unix seconds nor a time with its zone, such as 2026-01-31T12:00:00Z"),
+            field="since",
+        ) from None
+
+
+def _aware(time: datetime) -> float:
+    if time.tzinfo is None:
+        raise ValueError("no zone")
+    return time.timestamp()
+
+
+async def _log_page(services: Services, job_id: str, page: LogPage) -> dict[str, Any]:
+    usage = await services.telemetry.usage(job_id)
+    return {
+        "items": [line._asdict() for line in page.lines],
+        "next_cursor": encode_log_cursor(page.cursor),
+        "more": page.more,
+        "end": page.end,
+        "dropped_bytes": usage.log_dropped_bytes,
+    }
+
+
+def _json(answer: Any) -> Response:
+    return Response(msgspec.json.encode(answer), media_type="application/json", headers={"Cache-Control": "no-store"})
