@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tuneplane_node.engine.engine import Engine
+from tuneplane_node.engine.environments import build_environment, is_environment_ready
 from tuneplane_node.engine.inventory import Gpu, Inventory
 from tuneplane_node.engine.problems import PROBLEMS, Finding, NodeError, Problem
 from tuneplane_node.engine.requests import (
@@ -33,5 +34,7 @@ __all__ = [
     "OwnedContainer",
     "Problem",
     "RuntimeHandle",
+    "build_environment",
+    "is_environment_ready",
     "parse_mounts",
 ]
