@@ -27,7 +27,7 @@ def dry_run(made: Draft, given: dict[str, Any], server: str | None, *, as_json: 
     scan(made)
     answer, why_not = _ask(made, given, server)
     spec = jobspec(made)
-    seen = _preview(made, spec)
+    seen = _as_planned(_preview(made, spec), (answer or {}).get("plan"))
     if as_json:
         write_json(_as_json(made, spec, answer, why_not, seen))
     else:
@@ -56,6 +56,14 @@ def _preview(made: Draft, spec: dict[str, Any] | None) -> Preview | None:
     except RefusedError as error:
         made.refusals += error.refusals
         return None
+
+
+def _as_planned(seen: Preview | None, plan: dict[str, Any] | None) -> Preview | None:
+    """The console's own command and files, which hold the real paths, in place of those worked out here."""
+    if seen is None or not plan or not plan.get("argv_preview"):
+        return seen
+    env = dict(sorted({**seen.env, **plan.get("env", {})}.items()))
+    return Preview(list(plan["argv_preview"]), seen.cwd, env, dict(plan.get("files", {})))
 
 
 def _as_json(

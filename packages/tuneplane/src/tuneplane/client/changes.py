@@ -17,6 +17,7 @@ from tuneplane.client.transport import make_client
 POLL_SECONDS = 1.5  # between two looks when there is no stream
 QUIET_SECONDS = 5.0  # between two looks when the stream is open and says nothing
 STREAM_READ_SECONDS = 60.0
+_SILENT = ("hello", "ping")  # they prove that the stream works, and say nothing about the job
 RECONNECT_SECONDS = (1.0, 2.0, 5.0, 15.0)
 
 
@@ -100,6 +101,8 @@ class Changes:
                 self._streaming.set()
                 heard = True
                 self._last_id = event.id or self._last_id
+                if event.event in _SILENT:
+                    continue
                 if self._stop.is_set():
                     break
                 try:

@@ -147,12 +147,13 @@ class Console:
         project: str | None = None,
         phase: str | None = None,
         experiment: str | None = None,
+        text: str | None = None,
         cursor: str | None = None,
         limit: int | None = None,
     ) -> types.JobPage:
-        """One page, newest first."""
-        params = {"project": project, "phase": phase, "experiment": experiment, "cursor": cursor, "limit": limit}
-        return self._get("/jobs", types.JobPage, params)
+        """One page, newest first. `text` is part of the run id, a name or the method."""
+        params = {"project": project, "phase": phase, "experiment": experiment, "text": text}
+        return self._get("/jobs", types.JobPage, {**params, "cursor": cursor, "limit": limit})
 
     def iterate_jobs(self, **filters: Any) -> Iterator[types.Job]:
         """Every job that fits, newest first, page by page; filters as in `jobs`."""
@@ -182,7 +183,7 @@ class Console:
         return self._get(f"{_job(job)}/curves", types.Curves, params)
 
     def samples(self, job: str, **query: Any) -> types.SamplePage:
-        """One page; `query`: cursor, limit, kind, step."""
+        """One page; `query`: cursor, limit, kind, step, order (oldest or newest)."""
         return self._get(f"{_job(job)}/samples", types.SamplePage, query)
 
     def iterate_samples(self, job: str, **query: Any) -> Iterator[types.SampleItem]:

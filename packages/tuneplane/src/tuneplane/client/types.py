@@ -174,11 +174,13 @@ class LogLine(TypedDict):
 
 
 class LogPage(TypedDict):
-    """`end`: the job is over and nothing follows."""
+    """`more`: the next page is there already. `end`: the job is over and nothing follows."""
 
     items: list[LogLine]
     next_cursor: NotRequired[str | None]
+    more: NotRequired[bool]
     end: NotRequired[bool]
+    dropped_bytes: NotRequired[int]
 
 
 class MetricSummary(TypedDict):

@@ -13,23 +13,22 @@ from tuneplane.cli.text import clean, note
 from tuneplane.client.changes import Changes
 from tuneplane.client.errors import UnreachableError
 from tuneplane.client.http import Console
-from tuneplane.client.types import Job
+from tuneplane.client.types import Job, LogPage
 from tuneplane.contract.words import TERMINAL_PHASES
 from tuneplane.i18n import _
+from tuneplane.lab.plan import show_size
 
 Result = TypeVar("Result")
 
 PAGE_LINES = 1000
 OUTAGE_SECONDS = 600.0  # a console that is being upgraded is back by then
 OUTAGE_PAUSES = (1.0, 2.0, 5.0, 10.0)
-DRAIN_LOOKS = 8  # the last lines of a finished job arrive while its runner drains its spool
 
 
 def follow_logs(console: Console, job: str, query: dict[str, Any], printer: LogPrinter, *, follow: bool) -> None:
     """Print what is there; with `follow` also what comes, until the job is over and its output complete."""
     patience = Patience()
     cursor: str | None = None
-    looks_after_end = 0
     with Changes(console, job) as changes:
         while True:
             page = patience.call(
@@ -41,19 +40,22 @@ def follow_logs(console: Console, job: str, query: dict[str, Any], printer: LogP
                 printer.print(line)
             printer.flush()
             following = page.get("next_cursor")
-            moved = bool(following) and following != cursor
-            cursor = following or cursor
-            if page.get("end"):
+            if page.get("end") or not following:
+                _say_dropped(page)
                 return
-            if page["items"] and moved:
+            cursor = following
+            if page.get("more"):
                 continue
             if not follow:
+                _say_dropped(page)
                 return
-            if patience.call(lambda: console.job(job))["phase"] in TERMINAL_PHASES:
-                looks_after_end += 1
-                if looks_after_end > DRAIN_LOOKS:
-                    return
             changes.wait()
+
+
+def _say_dropped(page: LogPage) -> None:
+    dropped = page.get("dropped_bytes") or 0
+    if dropped:
+        note(_("{size} of output beyond the run's quota were not kept").format(size=show_size(dropped)))
 
 
 def wait_until_over(

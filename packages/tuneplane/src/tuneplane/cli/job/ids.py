@@ -27,12 +27,12 @@ def find_job(console: Console, text: str) -> str:
                 text=text[:40], count=MIN_PREFIX
             )
         )
-    recent = islice(console.iterate_jobs(limit=200), SEARCHED_JOBS)
-    found = [job["id"] for job in recent if job["id"].startswith(wanted)]
+    matching = islice(console.iterate_jobs(text=wanted, limit=200), SEARCHED_JOBS)
+    found = [job["id"] for job in matching if job["id"].startswith(wanted)]
     if len(found) == 1:
         return found[0]
     if not found:
-        message = _("no job of the last {count} begins with “{text}”").format(count=SEARCHED_JOBS, text=wanted)
+        message = _("no job begins with “{text}”").format(text=wanted)
         raise NotFoundError(404, message, _("tp job ls shows the jobs"), "not-found")
     shown = ", ".join(found[:SHOWN_MATCHES]) + (", …" if len(found) > SHOWN_MATCHES else "")
     raise click.UsageError(

@@ -29,7 +29,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "
 )
 @job_argument
 @click.option("--follow/--no-follow", "-f", default=None, help=_("Wait for more, or stop at what is there."))
-@click.option("--tail", type=click.IntRange(0, 1_000_000), default=None, help=_("Begin with the last lines."))
+@click.option("--tail", type=click.IntRange(0, 20_000), default=None, help=_("Begin with the last lines."))
 @click.option("--grep", default=None, metavar="TEXT", help=_("Only lines that hold this text."))
 @click.option("--since", default=None, metavar="TIME", help=_("Not older: 90s, 10m, 2h, 1d, or an ISO 8601 time."))
 @click.option("--attempt", type=click.IntRange(1), default=None, help=_("Of this attempt."))

@@ -27,12 +27,16 @@ MAX_SHOWN = 2000  # characters of one text
 @click.option("--kind", type=click.Choice(("completion", "preference", "conversation")), help=_("Only of this kind."))
 @click.option("--step", type=click.IntRange(0), default=None, help=_("Only of this step."))
 @click.option("--limit", type=click.IntRange(1, 10000), default=10, show_default=True, help=_("At most this many."))
+@click.option("--oldest", is_flag=True, help=_("Oldest first instead of newest."))
 @server_option
 @json_option
-def command(job: str, kind: str | None, step: int | None, limit: int, server: str | None, as_json: bool) -> None:
+def command(
+    job: str, kind: str | None, step: int | None, limit: int, oldest: bool, server: str | None, as_json: bool
+) -> None:
     with open_console(server) as console:
         run = find_job(console, job)
-        found = list(islice(console.iterate_samples(run, kind=kind, step=step, limit=min(limit, 200)), limit))
+        query = {"kind": kind, "step": step, "order": "oldest" if oldest else "newest", "limit": min(limit, 200)}
+        found = list(islice(console.iterate_samples(run, **query), limit))
     if as_json:
         write_json({"items": found})
         return
