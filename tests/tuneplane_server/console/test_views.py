@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tuneplane_server.console.views import artifacts, environment, events, jobs, samples
+from tuneplane_server.features.artifacts.service import FileEntry, Listing
 from tuneplane_server.features.telemetry.service import SampleItem
 
 
@@ -91,18 +92,25 @@ def test_odd_samples_become_empty_cards(data: Any) -> None:
 
 def test_files_become_a_tree_with_sums() -> None:
     files = [
-        {"attempt": 1, "path": "checkpoints/checkpoint-4/model.safetensors", "size": 100, "sha256": None},
-        {"attempt": 1, "path": "checkpoints/checkpoint-4/trainer_state.json", "size": 20, "sha256": None},
-        {"attempt": 1, "path": "outcome.json", "size": 3, "sha256": "ab"},
-        {"attempt": 2, "path": "outcome.json", "size": 4, "sha256": "cd"},
+        FileEntry(1, "checkpoints/checkpoint-4/model.safetensors", 100, None),
+        FileEntry(1, "checkpoints/checkpoint-4/trainer_state.json", 20, None),
+        FileEntry(1, "outcome.json", 3, "ab"),
+        FileEntry(2, "outcome.json", 4, "cd"),
     ]
-    shown = artifacts.present({"files": files, "checkpoints": [], "out_dir": "/srv/out"})
+    shown = artifacts.present(Listing(files, [], "/srv/out", truncated=False))
     newest, first = shown["trees"]
     assert (newest["attempt"], newest["size"], newest["count"]) == (2, 4, 1)
     assert (first["size"], first["count"], [file["name"] for file in first["files"]]) == (123, 3, ["outcome.json"])
     (checkpoints,) = first["folders"]
     (checkpoint,) = checkpoints["folders"]
     assert (checkpoints["size"], checkpoint["name"], checkpoint["count"]) == (120, "checkpoint-4", 2)
+
+
+def test_a_folder_with_very_many_files_shows_some_and_says_how_many_more() -> None:
+    files = [FileEntry(1, f"out/{n:05}.txt", 1, None) for n in range(1000)]
+    (tree,) = artifacts.present(Listing(files, [], None, truncated=False))["trees"]
+    (folder,) = tree["folders"]
+    assert (len(folder["files"]), folder["more"], folder["count"]) == (200, 800, 1000)
 
 
 def test_the_environment_shows_the_command_first_and_leaves_out_what_is_empty() -> None:

@@ -45,12 +45,14 @@ MESSAGES = (
     N_("no epoch was reported with this metric"),
     N_("no value above zero to show on a log scale"),
     N_("No metric has this name."),
+    N_("{count} values of metrics beyond the limits of a job were not kept."),
     N_("Show all {count} metrics of this group"),
     # logs
     N_("Waiting for the first line"),
     N_("No line matches."),
     N_("This part has no lines."),
     N_("Earlier lines are not shown. Read from the start, or download the raw log."),
+    N_("{size} of output beyond the quota of this job were not kept."),
     N_("rank {n}"),
     N_("Follow"),
 )

@@ -76,6 +76,7 @@ async def samples(
         "samples",
         samples=[samples_of.present(sample) for sample in shown],
         samples_cursor=encode_cursor(shown[-1].id) if len(found) > len(shown) else "",
+        samples_dropped=(await services.telemetry.usage(row.id)).sample_dropped,
         sample_filter=chosen,
         sample_kinds=samples_of.KINDS,
     )
@@ -85,7 +86,7 @@ async def samples(
 async def artifacts(request: Request, reader: Reader, job_id: str) -> Response:
     services = services_of(request)
     row = await services.jobs.get(reader, job_id)
-    listing = await services.artifacts.listing(row)
+    listing = await services.artifacts.listing(row.id)
     return await _page(request, reader, row, "artifacts", artifacts=artifacts_of.present(listing))
 
 
@@ -154,7 +155,7 @@ async def _page(request: Request, reader: Principal, row: JobRow, tab: str, **va
 
 async def _frame(request: Request, row: JobRow) -> dict[str, Any]:
     services = services_of(request)
-    attempts, latest = await services.jobs.attempts([row.id]), await services.latest_metrics([row.id])
+    attempts, latest = await services.jobs.attempts([row.id]), await services.telemetry.latest_of([row.id])
     view = job_view(row, attempts[row.id], latest.get(row.id))
     return {
         "job": jobs_of.present(view.model_dump(by_alias=True), primary_metric(services, row.recipe)),

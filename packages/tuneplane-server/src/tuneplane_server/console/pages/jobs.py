@@ -90,7 +90,7 @@ async def _frame(services: Services, reader: Principal) -> dict[str, Any]:
 
 async def _presented(services: Services, rows: list[JobRow]) -> list[dict[str, Any]]:
     ids = [row.id for row in rows]
-    attempts, latest = await services.jobs.attempts(ids), await services.latest_metrics(ids)
+    attempts, latest = await services.jobs.attempts(ids), await services.telemetry.latest_of(ids)
     return [
         view.present(
             job_view(row, attempts[row.id], latest.get(row.id), with_spec=False).model_dump(by_alias=True),

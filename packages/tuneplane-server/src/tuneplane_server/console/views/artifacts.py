@@ -4,34 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
+from tuneplane_server.features.artifacts.service import FileEntry, Listing
+
 _OPEN_BELOW = 8  # folders with at most this many files are shown open
+_SHOWN = 200  # files of one folder that are listed; a browser with many thousands is of no use
 
 
-def present(answer: dict[str, Any]) -> dict[str, Any]:
-    """{checkpoints, trees, out_dir} from the API's artifact list; checkpoints newest first."""
-    attempts = sorted({file["attempt"] for file in answer["files"]}, reverse=True)
+def present(listing: Listing) -> dict[str, Any]:
+    """{checkpoints, trees, out_dir, truncated}; newest attempt first, its newest checkpoint first."""
+    attempts = sorted({file.attempt for file in listing.files}, reverse=True)
     return {
-        "checkpoints": sorted(
-            answer["checkpoints"], key=lambda checkpoint: (checkpoint["attempt"], checkpoint["step"]), reverse=True
-        ),
-        "trees": [_tree([file for file in answer["files"] if file["attempt"] == attempt]) for attempt in attempts],
-        "out_dir": answer.get("out_dir"),
+        "checkpoints": sorted(listing.checkpoints, key=lambda one: (one.attempt, one.step), reverse=True),
+        "trees": [_tree(attempt, [file for file in listing.files if file.attempt == attempt]) for attempt in attempts],
+        "out_dir": listing.out_dir,
+        "truncated": listing.truncated,
     }
 
 
-def _tree(files: list[dict[str, Any]]) -> dict[str, Any]:
-    root = _folder("")
-    root["attempt"] = files[0]["attempt"]
-    for file in sorted(files, key=lambda file: file["path"]):
-        *parents, name = file["path"].split("/")
+def _tree(attempt: int, files: list[FileEntry]) -> dict[str, Any]:
+    root = _folder("") | {"attempt": attempt}
+    for file in sorted(files, key=lambda file: file.path):
+        *parents, name = file.path.split("/")
         node = root
+        _count(node, file)
         for parent in parents:
-            node["count"] += 1
-            node["size"] += file["size"]
             node = node["children"].setdefault(parent, _folder(parent))
-        node["count"] += 1
-        node["size"] += file["size"]
-        node["files"].append(file | {"name": name})
+            _count(node, file)
+        node["files"].append({"name": name, "path": file.path, "size": file.size, "sha256": file.sha256})
     _settle(root)
     return root
 
@@ -40,9 +39,16 @@ def _folder(name: str) -> dict[str, Any]:
     return {"name": name, "children": {}, "files": [], "count": 0, "size": 0}
 
 
+def _count(node: dict[str, Any], file: FileEntry) -> None:
+    node["count"] += 1
+    node["size"] += file.size
+
+
 def _settle(node: dict[str, Any]) -> None:
-    """Children as a list in order. Depth is bounded by the path limits of the artifact index."""
+    """Children as a list in order, long ones cut. Depth is bounded by the path limits of the artifact index."""
     node["folders"] = list(node.pop("children").values())
     node["open"] = node["count"] <= _OPEN_BELOW
+    node["more"] = max(0, len(node["files"]) - _SHOWN)
+    del node["files"][_SHOWN:]
     for folder in node["folders"]:
         _settle(folder)

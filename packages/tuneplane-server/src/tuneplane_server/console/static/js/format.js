@@ -2,6 +2,8 @@
 
 import { language, t } from "./i18n.js";
 
+const SIZES = ["B", "kB", "MB", "GB", "TB", "PB"];
+
 /** A metric's number from the API: JSON lacks NaN and infinities, so they travel as words. */
 export function toNumber(value) {
   return typeof value === "number" ? value : Number(value);
@@ -20,6 +22,17 @@ export function number(raw) {
   }
   const [mantissa, exponent] = value.toExponential(3).split("e");
   return `${Number(mantissa)}e${Number(exponent)}`;
+}
+
+/** Bytes in decimal units with three significant digits. */
+export function size(count) {
+  let value = count;
+  let unit = 0;
+  while (value >= 999.5 && unit < SIZES.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return unit === 0 ? `${count} B` : `${value.toFixed(Math.max(0, 2 - Math.floor(Math.log10(value))))} ${SIZES[unit]}`;
 }
 
 export function duration(seconds) {

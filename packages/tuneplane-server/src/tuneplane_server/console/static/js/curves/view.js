@@ -62,6 +62,7 @@ class CurvesView {
     try {
       const answer = await getJson(`${this.api}/metrics`, { signal: this.abort.signal });
       for (const [name, facts] of Object.entries(answer.metrics)) this.#add(name, facts);
+      this.refused = answer.refused_points ?? 0;
       this.#layout();
     } catch (error) {
       report(error);
@@ -116,6 +117,9 @@ class CurvesView {
       for (const name of visible) this.#card(group, name).hidden = false;
       this.groupsBox.append(group.details);
     }
+    const refused = this.element.querySelector("[data-refused]");
+    refused.hidden = !this.refused;
+    refused.lastChild.textContent = this.refused ? t("{count} values of metrics beyond the limits of a job were not kept.", { count: this.refused.toLocaleString() }) : "";
     const empty = this.element.querySelector("[data-empty]");
     empty.hidden = this.entries.size > 0;
     this.element.querySelector("[data-count]").textContent =

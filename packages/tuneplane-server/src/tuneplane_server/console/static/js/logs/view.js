@@ -4,6 +4,7 @@
  */
 
 import { address, getJson, report } from "../api.js";
+import { size } from "../format.js";
 import { t, tn } from "../i18n.js";
 import { subscribe } from "../job.js";
 import { Lines } from "./lines.js";
@@ -133,10 +134,11 @@ class LogView {
       const answer = await getJson(address(this.url, { ...position, ...this.filter, fold: "true" }), { signal });
       if (signal.aborted) return;
       this.cursor = answer.next_cursor ?? this.cursor;
-      this.atEnd = answer.end;
+      this.atEnd = !answer.more;
+      this.dropped = answer.dropped_bytes ?? 0;
       this.#show(answer.items, first);
       // From the start one page at a time: the next when the reader comes near its end.
-      if (answer.end || answer.items.length === 0 || (this.fromStart && !this.#nearEnd())) return;
+      if (!answer.more || (this.fromStart && !this.#nearEnd())) return;
     }
   }
 
@@ -158,8 +160,9 @@ class LogView {
   #showState() {
     const { count } = this.lines;
     const note = this.find("note");
-    note.hidden = count > 0 || !this.atEnd;
-    if (!note.hidden) note.textContent = this.#emptyText();
+    const text = count > 0 ? this.#droppedText() : this.#emptyText();
+    note.hidden = text === "" || !this.atEnd;
+    note.textContent = text;
     this.find("count").textContent = count ? (this.filter.grep ? tn("{count} match", "{count} matches", count) : tn("{count} line", "{count} lines", count)) : "";
     const follow = this.find("follow");
     const label = this.unread ? tn("{count} new line", "{count} new lines", this.unread) : t("Follow");
@@ -170,6 +173,10 @@ class LogView {
     if (this.filter.grep) return t("No line matches.");
     if (this.filter.rank || this.filter.attempt) return t("This part has no lines.");
     return this.element.dataset.live === "yes" ? t("Waiting for the first line") : t("This part has no lines.");
+  }
+
+  #droppedText() {
+    return this.dropped ? t("{size} of output beyond the quota of this job were not kept.", { size: size(this.dropped) }) : "";
   }
 
   #manyRanks() {
