@@ -65,7 +65,7 @@ def record() -> dict[str, Any]:
     }
 
 
-def fields_of(cls: type) -> dict[str, dict[str, Any]]:
+def fields_of(cls: Any) -> dict[str, dict[str, Any]]:
     """Key -> {type: [names], nullable, default, choices, bounds, source} of one dataclass."""
     hints = typing.get_type_hints(cls)
     return {
@@ -149,7 +149,7 @@ def prove_bounds() -> None:
                 raise SystemExit(f"{class_name} has no key {bound.key}")
 
 
-def prove(bound: Bound, cls: type) -> None:
+def prove(bound: Bound, cls: Any) -> None:
     if bound.source == "said" and squeeze(bound.words) not in documentation(cls, bound.key):
         raise SystemExit(f"{cls.__name__}.{bound.key}: its documentation does not say {bound.words!r}")
     for value in bound.out_of_bounds:
@@ -160,7 +160,7 @@ def prove(bound: Bound, cls: type) -> None:
             raise SystemExit(f"{cls.__name__}.{bound.key}: {value!r} is not refused")
 
 
-def documentation(cls: type, key: str) -> str:
+def documentation(cls: Any, key: str) -> str:
     """The help text of the key and the documentation of the class and those it inherits from, spaces squeezed."""
     item = next(item for item in dataclasses.fields(cls) if item.name == key)
     pages = [str(item.metadata.get("help", ""))] + [base.__doc__ or "" for base in cls.__mro__]

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import copy
 import json
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tuneplane
 from tests.tuneplane.recipes.conftest import ToyCatalog
 from tuneplane.contract.digests import recipe_digest
 from tuneplane.contract.lock import RecipeLock
@@ -208,3 +213,23 @@ def test_a_forged_digest_with_parts_that_agree_is_still_not_the_catalogs(toy: To
     made["recipe"]["digest"] = recipe_digest(made["recipe"]["manifest_digest"], "0" * 64)
     (refusal,) = lock.check_lock(made, entry, "first")
     assert refusal.code == "lock-stale"
+
+
+@pytest.mark.parametrize("victim", ["template/train.py", "template/data/train.jsonl", "recipe.yaml"])
+def test_one_byte_of_the_installed_recipe_refuses_every_lock_of_it(tmp_path: Path, victim: str) -> None:
+    """A copy of the client, one byte of it changed; its index still says the old digest."""
+    source = Path(tuneplane.__file__).parent
+    shutil.copytree(source, tmp_path / "tuneplane", ignore=shutil.ignore_patterns("__pycache__"))
+    code = (
+        "from tuneplane.recipes import index, lock;"
+        "e = {m: index.entry(m) for m in ('trl/sft', 'trl/dpo')};"
+        "print({m: [r.code for r in lock.check_lock(lock.make_lock(e[m]), e[m], 'first')] for m in e})"
+    )
+    ask = [sys.executable, "-c", code]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    before = subprocess.run(ask, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert before.stdout.strip() == "{'trl/sft': [], 'trl/dpo': []}"
+    changed = tmp_path / "tuneplane/recipes/catalog/trl/sft" / victim
+    changed.write_bytes(changed.read_bytes() + b"\n")
+    after = subprocess.run(ask, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert after.stdout.strip() == "{'trl/sft': ['catalog-mismatch'], 'trl/dpo': []}"

@@ -40,6 +40,15 @@ def test_the_version_of_the_framework_can_be_chosen(tmp_path: Path, toy: ToyCata
     assert lock.read_lock(made / "recipe.lock.json")["framework"]["version"] == "1"
 
 
+def test_a_changed_template_is_not_copied_under_the_old_digest(tmp_path: Path, toy: ToyCatalog) -> None:
+    entry = toy.compile()
+    (toy.recipe / "template/train.py").write_text("print('mine')\n")
+    with pytest.raises(RefusedError) as caught:
+        write_experiment(tmp_path, "first", entry, catalog=toy.root)
+    assert caught.value.refusals[0].code == "catalog-mismatch"
+    assert not (tmp_path / "experiments").exists()
+
+
 @pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "训练", "a" * 64, "a b", "a\n"])
 def test_a_bad_name_is_refused_and_nothing_is_written(tmp_path: Path, name: str) -> None:
     with pytest.raises(RefusedError) as caught:

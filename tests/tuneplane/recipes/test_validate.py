@@ -181,7 +181,11 @@ def test_a_method_without_parameters_takes_no_set_values() -> None:
 def test_the_server_checks_the_typed_values_of_a_jobspec() -> None:
     assert check_hyperparams(SFT, {"max_steps": 8, "learning_rate": 1, "eval_steps": None}) == []
     refusals = check_hyperparams(SFT, {"max_steps": True, "seed": -1, "x": 1})
-    assert [refusal.code for refusal in refusals] == ["param-type", "param-range", "param-unknown"]
+    assert [(refusal.code, refusal.field) for refusal in refusals] == [
+        ("param-type", "max_steps"),
+        ("param-range", "seed"),
+        ("param-unknown", "x"),
+    ]
 
 
 def test_a_required_parameter_may_come_from_either_side() -> None:

@@ -85,6 +85,14 @@ def verify(method: str, catalog: Path = CATALOG) -> list[Refusal]:
     return changed
 
 
+@cache
+def installed_changes(method: str, digest: str) -> tuple[Refusal, ...]:
+    """Like `verify`, remembered: for commands that look at many experiments. Empty for a recipe of another catalog than the
+    installed one."""
+    found = load_index()["methods"].get(method)
+    return tuple(verify(method)) if found is not None and found["digest"] == digest else ()
+
+
 def unknown_method(method: str, catalog: Path = CATALOG) -> Refusal:
     """The refusal for a method that the catalog does not have."""
     return Refusal(

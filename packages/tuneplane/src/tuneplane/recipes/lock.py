@@ -18,7 +18,7 @@ from tuneplane.contract import names
 from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.contract.words import LEGACY_LOCK_PREFIX, LOCK_API_VERSION
 from tuneplane.i18n import _
-from tuneplane.recipes.index import Entry, unknown_method
+from tuneplane.recipes.index import Entry, installed_changes, unknown_method
 
 REQUIRED_CORE = "0.1.0"  # the first client that reads this form of lock
 MAX_LOCK_BYTES = 1024 * 1024
@@ -115,7 +115,8 @@ def read_lock(path: Path, experiment: str = "") -> dict[str, Any]:
 def check_lock(lock: Mapping[str, Any], entry: Entry | None, experiment: str, file: str = "") -> list[Refusal]:
     """Empty when the lock is current. `entry` is the catalog's recipe of the lock's name, None when it has none.
 
-    Refusals: `lock-tampered`, `lock-stale` (with what changed), `runtime-removed`, `method-unknown`.
+    Refusals: `lock-tampered`, `lock-stale` (with what changed), `runtime-removed`, `method-unknown`, and `catalog-mismatch` when the
+    installed recipe itself is not what its digest says.
     """
     hint = lock_command(experiment)
     if _contradicts_itself(lock):
@@ -124,6 +125,9 @@ def check_lock(lock: Mapping[str, Any], entry: Entry | None, experiment: str, fi
     if entry is None:
         refusal = unknown_method(lock["recipe"]["name"])
         return [Refusal(refusal.code, refusal.message, f"{refusal.hint} {hint}", field=refusal.field, file=file)]
+    broken = installed_changes(entry["manifest"]["name"], entry["digest"])
+    if broken:
+        return list(broken)
     changes = diff_lock(lock, entry)
     if lock["recipe"]["digest"] == entry["digest"]:
         if not changes:

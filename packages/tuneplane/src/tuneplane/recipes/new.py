@@ -11,7 +11,7 @@ from tuneplane.contract.names import MAX_SEGMENT, is_segment
 from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.contract.words import EXPERIMENTS_DIR, LOCK_FILE
 from tuneplane.i18n import _
-from tuneplane.recipes.index import CATALOG, Entry
+from tuneplane.recipes.index import CATALOG, Entry, verify
 from tuneplane.recipes.lock import make_lock, render_lock
 from tuneplane.recipes.template import read_template
 
@@ -21,7 +21,8 @@ def write_experiment(
 ) -> Path:
     """`experiments/<name>` with the template and its lock; the directory appears whole or not at all.
 
-    Raises `RefusedError`: `name-invalid`, `experiment-exists`, `runtime-removed`, or `lab-invalid` when it cannot be written.
+    Raises `RefusedError`: `name-invalid`, `experiment-exists`, `runtime-removed`, `catalog-mismatch` when the installed template is not
+    what its digest says, or `lab-invalid` when the directory cannot be written.
     """
     if not is_segment(name):
         hint = _("use 1 to {limit} of A-Z a-z 0-9 . _ -, first a letter or digit, without “..”").format(
@@ -30,6 +31,9 @@ def write_experiment(
         message = _("“{name}” is not a name").format(name=name if len(name) <= 80 else f"{name[:80]}…")
         raise RefusedError([Refusal("name-invalid", message, hint, field="metadata.name")])
     manifest = entry["manifest"]
+    broken = verify(manifest["name"], catalog)
+    if broken:
+        raise RefusedError(broken)
     files = read_template(catalog / manifest["name"] / manifest["template"])
     files[LOCK_FILE] = render_lock(make_lock(entry, framework_version))
     target = lab_root / EXPERIMENTS_DIR / name

@@ -54,7 +54,7 @@ def parse_set_values(
     for name, text in set_values.items():
         spec = _param_spec(entry, name, framework_version)
         if spec is None:
-            refusals.append(_unknown_param(entry, name))
+            refusals.append(_unknown_param(entry, name, f"hyperparams.{name}"))
             continue
         value, problems = parse_text(name, text, spec)
         if problems:
@@ -65,14 +65,17 @@ def parse_set_values(
 
 
 def check_hyperparams(entry: Entry, values: Mapping[str, Any], framework_version: str | None = None) -> list[Refusal]:
-    """What is wrong with `spec.hyperparams` of a JobSpec, whose values have types already."""
+    """What is wrong with `spec.hyperparams` of a JobSpec, whose values have types already; `field` is the path below it."""
     refusals: list[Refusal] = []
     for name, value in values.items():
         spec = _param_spec(entry, name, framework_version)
         if spec is None:
-            refusals.append(_unknown_param(entry, name))
+            refusals.append(_unknown_param(entry, name, name))
         else:
-            refusals += _set_refusals(name, check_value(name, value, spec))
+            refusals += [
+                Refusal(item.code, item.message, item.hint, f"{name}{item.at}")
+                for item in check_value(name, value, spec)
+            ]
     return refusals
 
 
@@ -124,7 +127,7 @@ def _unknown(entry: Entry, key: str, known: list[str], positions: Positions) -> 
     return Refusal("param-unknown", message, hint, key, *_position(key, positions))
 
 
-def _unknown_param(entry: Entry, name: str) -> Refusal:
+def _unknown_param(entry: Entry, name: str, at: str) -> Refusal:
     manifest = entry["manifest"]
     params = list(manifest["params"])
     message = _("{method} has no parameter “{name}”").format(method=manifest["name"], name=name)
@@ -139,7 +142,7 @@ def _unknown_param(entry: Entry, name: str) -> Refusal:
             if close
             else _("parameters: {names}").format(names=", ".join(params))
         )
-    return Refusal("param-unknown", message, hint, f"hyperparams.{name}")
+    return Refusal("param-unknown", message, hint, at)
 
 
 def _missing(entry: Entry, config: Mapping[str, Any], values: Mapping[str, Any], positions: Positions) -> list[Refusal]:
