@@ -1,7 +1,7 @@
 """`runner.pex`: the runner, the reporter and the adapters in one file that any CPython from 3.9 on executes.
 
 A zip with a `__main__.py` (PEP 441) rather than a pex: the decision and its numbers are in
-docs/development/decisions/runner-archive.md. The same sources give the same bytes on every machine: sorted names, fixed
+docs/development/decisions/0001-runner-archive.md. The same sources give the same bytes on every machine: sorted names, fixed
 times and modes, nothing compressed (what deflate gives depends on the zlib at hand).
 """
 
