@@ -20,9 +20,13 @@ def run_command(path: list[str], entry: Command, arguments: list[str]) -> int:
     as_json = "--json" in arguments
     try:
         command = load(entry)
-        result = command.main(args=arguments, prog_name=" ".join(["tp", *path]), standalone_mode=False)
+        # Not click's main(): it would turn Ctrl-C and a closed pipe into something else.
+        with command.make_context(" ".join(["tp", *path]), arguments) as context:
+            result = command.invoke(context)
     except (KeyboardInterrupt, BrokenPipeError):
         raise
+    except click.exceptions.Exit as done:  # --help
+        return done.exit_code
     except click.Abort:
         write_problem(Problem("aborted", _("nothing was done"), "", FAILED), as_json=as_json)
         return FAILED

@@ -35,6 +35,8 @@ def _record(value: Any, shape: Any, at: str) -> str | None:
             if required:
                 return f"{path}: missing"
             continue
+        if value[key] is None and not required:
+            continue  # what may be missing may also be null: every reader asks with get()
         wrong = mismatch(value[key], kind, path)
         if wrong:
             return wrong
