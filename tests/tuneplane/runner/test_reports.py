@@ -103,6 +103,7 @@ def test_two_names_of_one_metric_are_both_kept() -> None:
         b'{"k":"s","rank":0,"samples":[{"kind":"song","step":0,"time":1,"data":{}}]}',
         b'{"k":"e","rank":0,"event":"","time":1,"data":{}}',
         b"[" * 100_000,
+        b'{"k":"e","rank":0,"event":"hyperparams","time":1,"data":{"x":"' + b"x" * 300_000 + b'"}}',
     ],
 )
 def test_a_line_that_is_no_report_line_is_counted_and_left_out(line: bytes) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import signal
 from email.utils import formatdate
 from pathlib import Path
 from time import time
@@ -108,6 +110,32 @@ def test_leftovers_of_every_machine_are_sent(tmp_path: Path, console: IngestServ
         spool.close()
     assert ship_leftovers(tmp_path, console.url(JOB), console.token, 30) == (3, 0)
     assert [console.records("log", rank=rank)[0]["data"] for rank in (0, 1, 2)] == ["rank 0\n", "rank 1\n", "rank 2\n"]
+
+
+def test_a_spool_whose_state_cannot_be_written_is_sent_all_the_same(tmp_path: Path, console: IngestServer) -> None:
+    """As when the container's user is not the engine's: records can be read and acknowledgements not be written."""
+    spool_with(tmp_path, 200).close()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    said: list[str] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+        sent = ship_leftovers(tmp_path, console.url(JOB), console.token, 30, said.append)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, previous)
+    assert sent.remaining == 0
+    assert console.seqs("log") == list(range(1, 201))
+    assert said
+    assert ship_leftovers(tmp_path, console.url(JOB), console.token, 30).remaining == 0
+    assert console.duplicates == 200
+
+
+def test_the_spool_has_the_permissions_of_the_attempts_directory(tmp_path: Path) -> None:
+    """The engine, which removes what is sent, need not be the user of the container."""
+    tmp_path.chmod(0o777)
+    spool = spool_with(tmp_path, 1)
+    assert Path(spool.directory).stat().st_mode & 0o777 == 0o777
 
 
 def test_no_spool_is_nothing_left(tmp_path: Path) -> None:

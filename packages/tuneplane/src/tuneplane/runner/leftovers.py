@@ -37,7 +37,11 @@ def ship_leftovers(
         for directory in _machine_directories(spool_dir):
             cursor = Cursor(directory)
             shipped += _ship(cursor, client, _attempt_in(cursor), end, say)
-            cursor.finish()
+            try:
+                cursor.finish()
+            except OSError as error:
+                # Another user's spool: what was sent is stored all the same, and sent again it is a duplicate.
+                say(f"the spool's state cannot be written: {error}")
             remaining += cursor.pending()
     finally:
         client.close()

@@ -83,6 +83,8 @@ class ReportLines:
         if not isinstance(event, str) or not 0 < len(event) <= 64 or not _is_time(time) or not isinstance(data, dict):
             raise ValueError("event")
         data = _finite(data)
+        if len(_utf8(data)) > MAX_SAMPLE_BYTES:
+            raise ValueError("event")
         if rank != self._machine_rank:
             data = dict(data, rank=rank)
         if event == "checkpoint" and isinstance(data.get("path"), str):

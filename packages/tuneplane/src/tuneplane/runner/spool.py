@@ -8,6 +8,7 @@ Used by one thread (the recorder).
 from __future__ import annotations
 
 import os
+import stat
 from time import monotonic, time
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -39,7 +40,7 @@ class Spool:
         self._size = 0
         self._synced = True
         self._synced_at = monotonic()
-        os.makedirs(self.directory, mode=0o755, exist_ok=True)
+        _make_directory(spool_dir, self.directory)
         self._seq = self._last_seqs()
         numbers = list_segments(self.directory)
         self._number = numbers[-1] if numbers else 0
@@ -167,3 +168,13 @@ class Spool:
                 for frame, _ in frames.decode(file.read())[0]:
                     seqs[frame.key] = max(seqs.get(frame.key, 0), frame.seq)
         return seqs
+
+
+def _make_directory(parent: str, directory: str) -> None:
+    """With the parent's permissions: who sends the leftovers, the engine, need not be the container's user."""
+    os.makedirs(parent, mode=0o755, exist_ok=True)
+    try:
+        os.mkdir(directory)
+    except FileExistsError:
+        return
+    os.chmod(directory, stat.S_IMODE(os.stat(parent).st_mode) & 0o777)

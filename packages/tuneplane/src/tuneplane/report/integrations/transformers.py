@@ -165,10 +165,10 @@ def _weights(trainer: Any, names: List[str]) -> Dict[str, float]:
 
 
 def _as_text(value: Any) -> str:
-    """Conversations as one line per message."""
-    if isinstance(value, list):
-        return "\n".join(
-            f"{item.get('role', '')}: {item.get('content', '')}" if isinstance(item, dict) else str(item)
-            for item in value
-        )
-    return str(value)
+    """A conversation as one line per message; a single message as it is."""
+    if not isinstance(value, list):
+        return str(value)
+    messages = [item if isinstance(item, dict) else {"content": item} for item in value]
+    if len(messages) == 1:
+        return str(messages[0].get("content", ""))
+    return "\n".join(f"{message.get('role', '')}: {message.get('content', '')}" for message in messages)
