@@ -11,6 +11,7 @@ import click
 
 from tuneplane.cli.commands import Command
 from tuneplane.cli.exits import FAILED, OK
+from tuneplane.cli.options import TpCommand
 from tuneplane.cli.problems import Problem, to_problem, unforeseen, usage, write_problem
 from tuneplane.i18n import _, current_language
 
@@ -37,12 +38,11 @@ def run_command(path: list[str], entry: Command, arguments: list[str]) -> int:
     return result if isinstance(result, int) else OK
 
 
-def load(entry: Command) -> click.Command:
+def load(entry: Command) -> TpCommand:
     """The click command of a table entry, its help begun with the summary of the table."""
     _translate_click()
-    command: click.Command = importlib.import_module(entry.module).command
-    summary = f"{_(entry.summary)}."
-    command.help = f"{summary}\n\n{command.help}" if command.help else summary
+    command: TpCommand = importlib.import_module(entry.module).command
+    command.summary = _(entry.summary)
     return command
 
 

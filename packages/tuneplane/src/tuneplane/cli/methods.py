@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import textwrap
 from typing import Any
 
 import click
@@ -12,6 +14,7 @@ from tuneplane.i18n import _
 from tuneplane.recipes.index import Entry, catalog_digest, config_keys, entry, load_index, prose
 
 _WORDS = ("list", "show")
+WIDTH = 100
 
 
 @tp_command(
@@ -87,26 +90,36 @@ def _show(item: Entry, as_json: bool) -> None:
     for name, param in manifest["params"].items():
         groups.setdefault(param["group"], []).append(name)
     for group, names in groups.items():
-        rows = [_param_row(name, manifest["params"][name], words["params"][name]) for name in names]
-        write(f"\n{group}\n" + table([f"  {_('PARAMETER')}", _("TYPE"), _("DEFAULT"), ""], rows))
+        write(
+            f"\n{group}\n"
+            + "".join(_param_text(name, manifest["params"][name], words["params"][name]) for name in names)
+        )
     count = len(config_keys(item) or {})
     if count:
         text = _("config.yaml takes all {count} keys of {framework}; the ones above are the main ones")
         write("\n" + text.format(count=count, framework=manifest["framework"]) + "\n")
 
 
-def _param_row(name: str, param: dict[str, Any], doc: str) -> tuple[str, str, str, str]:
+def _param_text(name: str, param: dict[str, Any], doc: str) -> str:
+    """Name, type and default on one line, what it means below."""
     default = param.get("default")
-    shown = "true" if default is True else "false" if default is False else "-" if default is None else str(default)
-    return f"  {name}", _type(param), shown, doc
+    shown = json.dumps(default) if isinstance(default, bool) else str(default)
+    head = f"  {name}: {_type(param)}" + ("" if default is None else ", " + _("default {value}").format(value=shown))
+    lines = [head, *_wrapped(doc)]
+    if param.get("choices"):
+        lines += _wrapped(_("one of: {choices}").format(choices=", ".join(param["choices"])))
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str) -> list[str]:
+    indent = "      "
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _type(param: dict[str, Any]) -> str:
-    """`int 1…`, `float >0 …1`, `a|b|c`."""
-    if param.get("choices"):
-        return "|".join(param["choices"])
+    """`int ≥1`, `float >0 ≤1`, `choice`."""
     low, above, high = param.get("min"), param.get("exclusive_min"), param.get("max")
-    text = str(param["type"])
+    text = _("choice") if param.get("choices") else str(param["type"])
     if above is not None:
         text += f" >{above:g}"
     elif low is not None:

@@ -12,10 +12,23 @@ from tuneplane.i18n import _
 Function = Callable[..., Any]
 
 
-def tp_command(*examples: str, about: str = "") -> Callable[[Function], click.Command]:
+class TpCommand(click.Command):
+    """A command whose help begins with the summary that the table of commands has for it."""
+
+    summary = ""
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(f"{self.summary}.")
+        super().format_help_text(ctx, formatter)
+
+
+def tp_command(*examples: str, about: str = "") -> Callable[[Function], TpCommand]:
     """A command of `tp`: `about` follows the table's summary in its help, `examples` end it. The function may return an exit code."""
     epilog = "\b\n" + "\n".join([_("Example:"), *(f"  {example}" for example in examples)])
     return click.command(
+        cls=TpCommand,
         help=about,
         epilog=epilog,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

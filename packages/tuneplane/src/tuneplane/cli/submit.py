@@ -46,11 +46,21 @@ ASK_ABOVE_BYTES = 50_000_000
 @click.option("--set", "-s", multiple=True, metavar="NAME=VALUE", help=_("A parameter, for this job only."))
 @click.option("--model", default=None, metavar="REF", help=_("Base model: hf:owner/name, ms:…, tp:…, a path, run/…"))
 @click.option("--init-from", default=None, metavar="REF", help=_("Start from these weights."))
-@click.option("--train-data", default=None, metavar="REF", help=_("owner/name@version, or a path on the machine."))
-@click.option("--validation-data", default=None, metavar="REF", help=_("Likewise."))
+@click.option(
+    "--train-data",
+    default=None,
+    metavar="REF",
+    help=_("Training data: owner/name@version, or a path that the machine of the job sees."),
+)
+@click.option("--validation-data", default=None, metavar="REF", help=_("Validation data, given likewise."))
 @click.option("--volume", multiple=True, metavar="OWNER/NAME", help=_("A volume to mount, read-only."))
 @click.option("--image", default=None, help=_("Image with a tag or digest, instead of the catalog's."))
-@click.option("--observability", type=click.Choice(("platform", "external")), default=None, help=_("Who watches."))
+@click.option(
+    "--observability",
+    type=click.Choice(("platform", "external")),
+    default=None,
+    help=_("Whether the platform or something external draws the curves."),
+)
 @click.option("--observability-url", default=None, metavar="URL", help=_("Where external curves are."))
 @click.option("--env", "-e", multiple=True, metavar="NAME=VALUE", help=_("Environment of the job; readable by all."))
 @click.option("--secret", multiple=True, metavar="NAME", help=_("A secret that the console keeps."))
@@ -62,7 +72,7 @@ ASK_ABOVE_BYTES = 50_000_000
 @click.option("--retries", multiple=True, metavar="CLASS=N", help=_("Further attempts, for example infra=1."))
 @click.option("--dry-run", is_flag=True, help=_("Show what would be sent and started; change nothing."))
 @click.option("--wait", is_flag=True, help=_("Wait until the job is over; the exit code is its result."))
-@click.option("--follow", "-f", is_flag=True, help=_("Likewise, and show its output."))
+@click.option("--follow", "-f", is_flag=True, help=_("As --wait, and show its output."))
 @yes_option
 @server_option
 @json_option
