@@ -12,7 +12,9 @@ import pytest
 from tests.e2e.harness import Client, wait_until
 
 pytestmark = pytest.mark.timeout(300)
-OPTIONS = ("--observability-url", "https://curves.example.org/run")
+# The reporter is put on the trainer's path only where the platform watches; custom/custom's default is `external`.
+OPTIONS = ("--observability", "platform")
+EXTERNAL = ("--observability-url", "https://curves.example.org/run")
 
 
 @pytest.fixture
@@ -27,19 +29,25 @@ def custom(client: Client, name: str, script: str, python: str = "") -> None:
     (experiment / "loop.py").write_text(textwrap.dedent(python))
 
 
+def out_dir(client: Client, run: str) -> Path:
+    return next(client.console.storage.glob(f"projects/*/*/jobs/{run}/attempts/1/out"))
+
+
+# Prints and reports a numbered line per step; with a third argument it waits in the middle for the file `go`.
 LOOP = """
     import os, sys, time
-    sys.path.insert(0, os.environ.get("TUNEPLANE_REPORT_LIBRARY", ""))
     from tuneplane import report
     report.init()
     count, pause = int(sys.argv[1]), float(sys.argv[2])
+    out = os.environ["TUNEPLANE_OUT_DIR"]
     for step in range(1, count + 1):
+        while step > count // 2 and len(sys.argv) > 3 and not os.path.exists(os.path.join(out, "go")):
+            time.sleep(0.05)
         print(f"line {step}", flush=True)
         report.log({"train/loss": 1.0 / step}, step=step)
         time.sleep(pause)
-    report.log_samples([{"kind": "completion", "step": count, "data": {"prompt": "1+1=", "completion": "2", "reward": 1.0}}])
+    report.log_samples([{"prompt": "1+1=", "completion": "2", "reward": 1.0}], step=count, kind="completion")
     report.finish()
-    out = os.environ["TUNEPLANE_OUT_DIR"]
     with open(os.path.join(out, "result.txt"), "w") as file:
         file.write("done")
 """
@@ -66,7 +74,7 @@ def test_a_run_brings_back_logs_points_samples_and_files(client: Client, tmp_pat
 
 def test_the_exit_code_of_the_trainer_is_the_reason(client: Client) -> None:
     custom(client, "broken", "echo about to fail; exit 7\n")
-    run = client.submit("broken", *OPTIONS)
+    run = client.submit("broken", *EXTERNAL)
     job = client.wait(run, "failed")
     assert job["reason"]["class"] == "user"
     assert "7" in job["reason"]["text"]
@@ -91,7 +99,7 @@ def test_cancel_reaches_the_trainer_and_its_files_are_kept(client: Client) -> No
 
 
 def test_a_console_killed_in_the_middle_costs_nothing(client: Client) -> None:
-    custom(client, "steady", "python3 loop.py 200 0.03\n", LOOP)
+    custom(client, "steady", "python3 loop.py 200 0.01 gated\n", LOOP)
     run = client.submit("steady", *OPTIONS)
     wait_until("the first points are there", lambda: client.show(run)["latest"].get("train/loss"))
     before = client.show(run)
@@ -99,6 +107,7 @@ def test_a_console_killed_in_the_middle_costs_nothing(client: Client) -> None:
     client.console.start()
     after = client.show(run)
     assert (after["phase"], after["attempt"]) == (before["phase"], before["attempt"]) == ("running", 1)
+    (out_dir(client, run) / "go").touch()
     client.wait(run)
     kinds = [event["kind"] for event in client.api(f"/jobs/{run}/events?limit=200")["items"]]
     assert kinds.count("adopted") == 1
@@ -108,11 +117,12 @@ def test_a_console_killed_in_the_middle_costs_nothing(client: Client) -> None:
 
 
 def test_a_run_that_ends_while_the_console_is_away_is_not_lost(client: Client) -> None:
-    custom(client, "short", "python3 loop.py 60 0.03\n", LOOP)
+    custom(client, "short", "python3 loop.py 60 0.01 gated\n", LOOP)
     run = client.submit("short", *OPTIONS)
     wait_until("it runs", lambda: client.show(run)["phase"] == "running")
     client.console.kill()
-    out = next(client.console.storage.glob(f"projects/*/*/jobs/{run}/attempts/1/out"))
+    out = out_dir(client, run)
+    (out / "go").touch()
     wait_until("the runner has written its outcome", lambda: (out / "outcome.json").exists())
     assert json.loads((out / "outcome.json").read_text())["result"] == "succeeded"
     client.console.start()
@@ -134,7 +144,7 @@ def test_a_submit_leaves_the_lab_as_it_was(client: Client) -> None:
         return {str(path): path.read_bytes() for path in sorted(client.lab.rglob("*")) if path.is_file()}
 
     before = tree()
-    client.submit("clean", *OPTIONS)
+    client.submit("clean", *EXTERNAL)
     assert tree() == before
 
 
