@@ -63,7 +63,8 @@ def log(metrics: Mapping[str, Any], step: Optional[int] = None, *, epoch: Option
             and epoch is None
             and _all_plain(map(type, metrics.values()))
         ):
-            queue.append((metrics.copy(), step, time(), None))
+            entry: Any = (metrics.copy(), step, time(), None)
+            queue.append(entry)
         else:
             queue.append(_careful_entry(recorder, metrics, step, epoch))
         if not recorder.wake.is_set():

@@ -79,14 +79,15 @@ class ReportLines:
 
     def _event(self, rank: int, value: Dict[str, Any]) -> Record:
         """Events count in the machine's own sequence: two machines' trainers and runners must never share one."""
-        event, time, data = value["event"], value["time"], value["data"]
+        event, time = value["event"], value["time"]
+        data: Any = value["data"]
         if not isinstance(event, str) or not 0 < len(event) <= 64 or not _is_time(time) or not isinstance(data, dict):
             raise ValueError("event")
         data = _finite(data)
         if len(_utf8(data)) > MAX_SAMPLE_BYTES:
             raise ValueError("event")
         if rank != self._machine_rank:
-            data = dict(data, rank=rank)
+            data["rank"] = rank
         if event == "checkpoint" and isinstance(data.get("path"), str):
             data["path"] = self._relative(data["path"])
         return Record(STREAM_EVENT, self._machine_rank, {"time": time, "event": event, "data": data})

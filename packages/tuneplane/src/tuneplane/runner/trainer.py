@@ -128,7 +128,7 @@ class Trainer:
 def _start(argv: Sequence[str], cwd: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     options: Dict[str, Any] = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
     try:
-        return subprocess.Popen(
+        process: Any = subprocess.Popen(
             list(argv),
             cwd=cwd,
             env=dict(environment),
@@ -139,6 +139,7 @@ def _start(argv: Sequence[str], cwd: str, environment: Mapping[str, str]) -> sub
             close_fds=True,
             **options,
         )
+        return process
     except FileNotFoundError as error:
         missing = argv[0] if os.path.isdir(cwd) else cwd
         raise StartError(
