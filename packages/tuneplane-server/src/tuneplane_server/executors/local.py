@@ -93,7 +93,7 @@ class LocalExecutor:
         return Capabilities(
             runtime=self._runtime,
             image_form="environment" if process else "oci",
-            on_this_machine=process,
+            on_this_machine=True,  # containers share the machine's network, so its loopback is theirs
             isolates=not process,
         )
 
