@@ -167,6 +167,49 @@ def test_a_cancel_in_the_heartbeat_stops_the_run(make_job: MakeJob, console: Ing
     assert console.events("signal") == [{"signal": "cancel"}]
 
 
+def test_a_run_that_is_cancelled_from_the_first_moment_ends_cancelled(make_job: MakeJob, console: IngestServer) -> None:
+    console.desired = "cancel"
+    job = make_job("while :; do sleep 0.05; done")
+    assert job.run().returncode == 143
+    assert job.outcome()["result"] == "cancelled"
+
+
+def test_a_second_signal_ends_the_drain(make_job: MakeJob, console: IngestServer) -> None:
+    def change(capsule: dict[str, Any]) -> None:
+        capsule["ingest"]["drain_seconds"] = 600.0
+
+    console.stop()
+    job = make_job("echo kept", change=change)
+    process = job.start()
+    wait_until((job.out / "outcome.json").exists)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert job.outcome()["result"] == "succeeded"
+    assert not job.outcome()["spool_drained"]
+
+
+def test_each_rank_has_a_series_of_its_own(make_job: MakeJob, console: IngestServer) -> None:
+    code = "import os\nfrom tuneplane.report import log\nlog({'loss': float(os.environ['RANK'])}, 1)"
+    script = 'for r in 0 1 2; do RANK=$r "$TUNEPLANE_PYTHON" rank.py & done; wait'
+    job = make_job(script, files={"rank.py": code})
+    assert job.run().returncode == 0
+    values = [
+        record["series"]["train/loss"]["value"] for rank in range(3) for record in console.records("metric", rank)
+    ]
+    assert values == [[0.0], [1.0], [2.0]]
+
+
+def test_a_storage_root_that_cannot_be_written_is_a_reason(make_job: MakeJob) -> None:
+    job = make_job("echo never")
+    job.spool.rmdir()
+    job.spool.write_text("a file where a directory should be")
+    done = job.run()
+    assert done.returncode == 78
+    assert "TUNEPLANE-BOOTSTRAP: storage-failed" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_hundred_thousand_lines_arrive_in_order(make_job: MakeJob, console: IngestServer) -> None:
     script = 'exec "$TUNEPLANE_PYTHON" -u -c "for i in range(100000): print(i)"'
     job = make_job(script)
