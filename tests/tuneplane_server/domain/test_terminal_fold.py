@@ -195,6 +195,16 @@ def test_a_long_line_that_ends_while_skipped_leaves_the_folder_at_a_line_start()
     assert one.state().mode == "line"
 
 
+def test_whole_lines_can_be_passed_over():
+    one = folder()
+    one.skip_to(3, 10)
+    assert one.state() == FoldState(3, 10)
+    assert [line.text for line in one.feed(3, 10, b"next\n", 0.0)] == ["next"]
+    list(one.feed(3, 15, b"open", 0.0))
+    with pytest.raises(AssertionError):
+        one.skip_to(4, 0)
+
+
 def test_a_clock_set_back_does_not_silence_a_progress_bar():
     one = folder()
     shown = [

@@ -99,6 +99,11 @@ class LineFolder:
             self._shown_at, self._changed = time, False
             yield FoldedLine(self._screen.text, time, self.state())
 
+    def skip_to(self, seq: int, offset: int) -> None:
+        """Take the whole lines up to there as read; only when no line is open."""
+        assert not self.open
+        self._next = (seq, offset)
+
     def finish(self, time: float) -> Iterator[FoldedLine]:
         """The line that was left open: nothing more will come."""
         if self.open:

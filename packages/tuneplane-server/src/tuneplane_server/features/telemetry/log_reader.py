@@ -15,11 +15,13 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from time import monotonic
 
+from sqlalchemy.ext.asyncio import AsyncSession
+
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.domain import log_codec
 from tuneplane_server.domain.cursors import FDS, LogCursor, RankPlace
-from tuneplane_server.domain.terminal_fold import FoldState, Mode
+from tuneplane_server.domain.terminal_fold import FoldState
 from tuneplane_server.features.telemetry.rank_reader import Budget, Line, Load, RankReader, Wanted
 from tuneplane_server.features.telemetry.records import LOG
 from tuneplane_server.features.telemetry.repo import logs as repo
@@ -31,6 +33,7 @@ SEARCH_BYTES = 1024 * 1024 * 1024
 SECONDS = 10.0
 TAIL_BYTES = 512 * 1024  # raw output of one machine that is looked at for its last lines
 TAIL_CHUNKS = 16
+LINE_CHUNKS = 4  # of one descriptor that are looked at for the beginning of a line
 GAP_SECONDS = 60
 RAW_CHUNKS = 8
 
@@ -155,9 +158,11 @@ class LogReader:
         budget.raw_bytes = max(budget.raw_bytes, 4 * TAIL_BYTES * len(streams))
         cursor: LogCursor = {(one.attempt, one.rank): _end_of(one) for one in streams}
         more = False
-        for _attempt, group in groupby(reversed(streams), key=lambda one: one.attempt):
+        newest = streams[-1].attempt if streams else 0
+        for attempt, group in groupby(reversed(streams), key=lambda one: one.attempt):
             wanted = query.tail - len(last)
-            if wanted <= 0:
+            # The newest attempt also for no line at all: a line that is open now is whole when it comes.
+            if wanted <= 0 and attempt != newest:
                 break
             readers: list[RankReader] = []
             for stream in sorted(group, key=lambda one: one.rank):
@@ -177,17 +182,16 @@ class LogReader:
     async def _place_of_tail(self, job_id: str, stream: _Stream, lines: int) -> RankPlace:
         """A place from which at least `lines` lines follow, found by the counts of newlines from the end."""
         start = await self._start_of_tail((job_id, stream.attempt, stream.rank), stream.up_to, lines)
-        # A line without an end may be a progress bar of megabytes: what is seen of it is shown.
-        return RankPlace() if start is None else await self._place_from(job_id, stream, start, "screen")
+        return RankPlace() if start is None else await self._place_from(job_id, stream, start)
 
     async def _start_of_tail(self, place: repo.Place, up_to: int, lines: int) -> int | None:
-        """First seq of the run of pieces to begin with; None for the very first."""
+        """First seq of the chunk to begin with; None for the very first."""
         newlines = size = 0
         start: int | None = None
         async with self._database.session() as session:
             while chunks := await repo.backward(session, place, before=start, up_to=up_to, limit=TAIL_CHUNKS):
                 for chunk in chunks:
-                    start = chunk.run_first
+                    start = chunk.seq_first
                     newlines, size = newlines + chunk.newlines, size + chunk.raw_bytes
                     if newlines > lines + len(FDS) or size >= TAIL_BYTES:
                         return start
@@ -195,21 +199,36 @@ class LogReader:
 
     async def _place_at(self, job_id: str, stream: _Stream, since: float) -> RankPlace:
         """A place before the first line that was completed at `since` or later."""
-        place = (job_id, stream.attempt, stream.rank)
         async with self._database.session() as session:
-            seq = await repo.seq_at_time(session, place, since)
-            if seq is None:
-                return _end_of(stream)
-            before = await repo.backward(session, place, before=seq, limit=1)
-        # One run of pieces earlier: a line may have begun there.
-        return await self._place_from(job_id, stream, before[0].run_first if before else seq, "skip")
+            seq = await repo.seq_at_time(session, (job_id, stream.attempt, stream.rank), since)
+        return _end_of(stream) if seq is None else await self._place_from(job_id, stream, seq)
 
-    async def _place_from(self, job_id: str, stream: _Stream, seq: int, inside: Mode) -> RankPlace:
-        """The place before piece `seq`, the first of a run. `inside`: what to do with a line that began before it."""
+    async def _place_from(self, job_id: str, stream: _Stream, seq: int) -> RankPlace:
+        """The place before piece `seq`, with the lines that began before it."""
         place = (job_id, stream.attempt, stream.rank)
         async with self._database.session() as session:
-            begun = [fd for fd in range(len(FDS)) if not await repo.ends_line_before(session, place, fd, seq)]
-        return RankPlace(seq, 0, tuple((fd, FoldState(seq, 0, inside)) for fd in begun))
+            states = [(fd, await _open_line(session, place, fd, seq)) for fd in range(len(FDS))]
+        return RankPlace(seq, 0, tuple((fd, state) for fd, state in states if state is not None))
+
+
+async def _open_line(session: AsyncSession, place: repo.Place, fd: int, seq: int) -> FoldState | None:
+    """Where the line begins that `fd` had not ended before piece `seq`; None when it had."""
+    before, empty = seq, True
+    for _chunk in range(LINE_CHUNKS):
+        found = await repo.last_before(session, place, fd, before)
+        if found is None:
+            return None if empty else FoldState(before, 0)
+        if empty and found.seq_last < seq and found.ends_line:
+            return None
+        before = found.seq_first
+        pieces = log_codec.decode(await repo.data_of(session, place, fd, before))
+        for piece in reversed([piece for piece in pieces if piece.seq < seq and piece.data]):
+            end = piece.data.rfind(b"\n") + 1
+            if end:
+                return None if empty and end == len(piece.data) else FoldState(piece.seq, end)
+            empty = False
+    # A progress bar of megabytes: what is seen of it from here on is shown.
+    return FoldState(seq, 0, "screen")
 
 
 def _stream(row: StreamAckRow, old: datetime, live_attempt: int | None) -> _Stream:

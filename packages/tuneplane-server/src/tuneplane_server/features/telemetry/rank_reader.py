@@ -7,6 +7,7 @@ know to go on right after it; see `domain.cursors.RankPlace`.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ CHUNKS_AT_ONCE = 8  # more than the descriptors, or a load could end where it be
 LINES_AHEAD = 64
 SLICE_BYTES = 128 * 1024
 CONSOLE = "console"
+# Anything that does not show as it is: escapes, `\r`, and what is not ASCII.
+_NOT_PLAIN = re.compile(rb"[^\t\n -~]")
 
 type Load = Callable[[int, int], Awaitable[list[Chunk]]]
 """(from seq, limit) -> chunks by their first seq."""
@@ -78,6 +81,8 @@ class RankReader:
         self.paused = False  # the budget ended before the output did
         self._load, self._wanted, self._budget, self._final = load, wanted, budget, final
         self._seq, self._offset = place.seq, place.offset
+        # A search for ASCII text is told quickly that most output does not hold it.
+        self._plain_text = wanted.text.encode("ascii") if wanted.text.isascii() else b""
         marker = _("… [the line is longer than {limit} bytes; the raw log has all of it]").format(limit=MAX_LINE_BYTES)
         states = dict(place.open)
         start = FoldState(place.seq, place.offset)
@@ -170,11 +175,25 @@ class RankReader:
         if piece.seq > self._seq + 1:
             self._note_gap(piece)
         offset = skipped if piece.seq == begin else 0
+        if self._plain_text and not self._folders[fd].open:
+            offset = self._skip(fd, piece, offset)
         for line in self._folders[fd].feed(piece.seq, offset, piece.data[offset:], piece.time):
             place = RankPlace(line.after.seq, line.after.offset, self._open(fd, line.after))
             self._offer(FDS[fd], line, place)
         if piece.seq >= self._seq:
             self._seq, self._offset = piece.seq, len(piece.data)
+
+    def _skip(self, fd: int, piece: Piece, offset: int) -> int:
+        """Pass over whole plain lines that cannot hold what is searched; where reading must go on."""
+        end = piece.data.rfind(b"\n", offset) + 1
+        if (
+            end <= offset
+            or _NOT_PLAIN.search(piece.data, offset, end)
+            or self._plain_text in piece.data[offset:end].lower()
+        ):
+            return offset
+        self._folders[fd].skip_to(piece.seq, end)
+        return end
 
     def _remark(self, piece: Piece) -> None:
         """Our own words stand before piece `seq`; whose reader is at that piece or further has seen them."""

@@ -29,7 +29,6 @@ class Chunk(NamedTuple):
 
 class ChunkSize(NamedTuple):
     seq_first: int
-    run_first: int
     raw_bytes: int
     newlines: int
 
@@ -86,16 +85,29 @@ async def backward(
     return [ChunkSize(*row) for row in await session.execute(query)]
 
 
-async def ends_line_before(session: AsyncSession, place: Place, fd: int, seq: int) -> bool:
-    """Whether a line of `fd` begins with its first piece from `seq` on (also when there is nothing before)."""
+class Ending(NamedTuple):
+    """`ends_line`: the last byte of the chunk, whose last piece is `seq_last`, is a newline."""
+
+    seq_first: int
+    seq_last: int
+    ends_line: bool
+
+
+async def last_before(session: AsyncSession, place: Place, fd: int, seq: int) -> Ending | None:
+    """How the last chunk of `fd` that begins before piece `seq` ends; None when there is none."""
     query = (
-        select(CHUNKS.c.ends_line)
+        select(*(CHUNKS.c[name] for name in Ending._fields))
         .where(*_at(place), CHUNKS.c.fd == fd, CHUNKS.c.seq_first < seq)
         .order_by(CHUNKS.c.seq_first.desc())
         .limit(1)
     )
-    found = await session.scalar(query)
-    return True if found is None else bool(found)
+    row = (await session.execute(query)).first()
+    return None if row is None else Ending(*row)
+
+
+async def data_of(session: AsyncSession, place: Place, fd: int, seq_first: int) -> bytes:
+    query = select(CHUNKS.c.data).where(*_at(place), CHUNKS.c.fd == fd, CHUNKS.c.seq_first == seq_first)
+    return (await session.execute(query)).scalar_one()
 
 
 async def seq_at_time(session: AsyncSession, place: Place, time: float) -> int | None:
