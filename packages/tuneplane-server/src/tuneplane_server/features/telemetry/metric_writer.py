@@ -37,11 +37,12 @@ def write_metrics(
     merge = False
     run.metric_position = run.position
     for rank, of_rank in groupby(records, key=lambda record: record.rank):
-        parts = _parts(list(of_rank))
+        every = _parts(list(of_rank))
+        parts = {name: of_name for name, of_name in every.items() if _is_good(name, limits)}
         known = repo.series_by_name(connection, run.job_id, attempt, rank, sorted(parts))
         new = _new_series(connection, run, attempt, rank, [name for name in parts if name not in known], limits)
         run.refused_points += sum(
-            len(part.data.step) for name in parts if name not in known and name not in new for part in parts[name]
+            len(part.data.step) for name in every if name not in known and name not in new for part in every[name]
         )
         rows: list[tuple[Series, list[dict[str, Any]]]] = []
         for name, of_name in parts.items():
@@ -72,15 +73,19 @@ def _parts(records: list[MetricRecord]) -> dict[str, list[Part]]:
 def _new_series(
     connection: Connection, run: Run, attempt: int, rank: int, names: list[str], limits: TelemetryLimits
 ) -> dict[str, Series]:
-    """The names that the limits let in. A name never becomes a path or SQL text; it must only be short and printable."""
-    good = [name for name in names if 0 < len(name) <= limits.metric_name and name.isprintable()]
-    if not good:
+    """The names that the limits let in."""
+    if not names:
         return {}
     room = limits.metric_names - repo.count_names(connection, run.job_id, attempt, rank)
     room = max(0, min(room, limits.series - run.series_count))
-    taken = good[:room]
+    taken = names[:room]
     run.series_count += len(taken)
     return {name: Series(None, attempt, rank, name) for name in taken}
+
+
+def _is_good(name: str, limits: TelemetryLimits) -> bool:
+    """A name never becomes a path or SQL text; it must only be short and printable (Postgres takes no NUL)."""
+    return 0 < len(name) <= limits.metric_name and name.isprintable()
 
 
 def _chunk(series: Series, position: int, part: Part) -> dict[str, Any]:
