@@ -126,6 +126,8 @@ class ScriptedConsole:
             first = self.refusals[0]
             return problem(422, first["code"], first["message"], refusals=self.refusals)
         self.submitted.append((request.headers["idempotency-key"], spec))
+        if f"{API}/jobs/{RUN}" in self.server.answers:  # the test says how the job goes on
+            return as_json(job(phase="queued", finished_at=None), 201)
         return as_json(self.add_job(phase="queued", finished_at=None), 201)
 
     def _listing(self, request: Request) -> Reply:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import time
 from pathlib import Path
+from time import monotonic, sleep
 from urllib.parse import urlsplit
 
 import click
@@ -97,9 +97,9 @@ def _by_browser(console: Console, no_browser: bool) -> str:
     note(_("and enter the code {code}").format(code=clean(start["user_code"])))
     if not no_browser and address.startswith(("http://", "https://")):
         open_page(address)
-    deadline = time.monotonic() + min(max(start["expires_in"], 1), MAX_WAIT_SECONDS)
+    deadline = monotonic() + min(max(start["expires_in"], 1), MAX_WAIT_SECONDS)
     interval = min(max(start["interval"], 1), 30)
-    while time.monotonic() < deadline:
+    while monotonic() < deadline:
         try:
             return console.collect_device_login(start["device_code"])["token"]
         except ProblemError as error:
@@ -107,7 +107,7 @@ def _by_browser(console: Console, no_browser: bool) -> str:
                 interval = min(interval * 2, 30)
             elif error.code != "not-yet":
                 raise
-        time.sleep(interval)
+        sleep(interval)
     raise NotSignedInError(_("the code was not confirmed in time"), _("run tp login again"))
 
 

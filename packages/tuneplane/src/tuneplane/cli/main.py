@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TextIO
 
 from tuneplane import __version__, i18n
 from tuneplane.cli.commands import TREE, Command, Group
-from tuneplane.cli.exits import BROKEN_PIPE, INTERRUPTED, OK, USAGE
+from tuneplane.cli.exits import BROKEN_PIPE, FAILED, INTERRUPTED, OK, USAGE
 
 HELP_WORDS = ("-h", "--help")
 
@@ -18,7 +19,7 @@ HELP_WORDS = ("-h", "--help")
 def main() -> int:
     """Entry point of `tp` and `tuneplane`; returns the exit code."""
     i18n.set_language(i18n.language_from_environment())
-    _tolerate_narrow_terminals()
+    _prepare_streams()
     arguments = sys.argv[1:]
     try:
         code = run(arguments)
@@ -27,8 +28,12 @@ def main() -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has what it wanted (`tp job ls | head`). Nothing may be written at exit any more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence(sys.stdout)
         return BROKEN_PIPE
+    except OSError as error:  # a full disk, at the flush
+        _silence(sys.stdout)
+        sys.stderr.write(f"error: {error.strerror or error}\n")
+        return FAILED
     return code
 
 
@@ -81,12 +86,22 @@ def _unknown(path: list[str], name: str, group: Group, arguments: list[str]) -> 
     return USAGE
 
 
-def _tolerate_narrow_terminals() -> None:
-    """A terminal that cannot show a character gets a replacement, never a crash."""
+def _prepare_streams() -> None:
+    """A closed stream goes nowhere; a terminal that cannot show a character gets a replacement, never a crash."""
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - open until the process ends
+
+
+def _silence(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

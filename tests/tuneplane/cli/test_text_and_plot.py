@@ -1,0 +1,82 @@
+"""Text for terminals: columns that line up, curves, times, and nothing that steers the terminal."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from math import inf, nan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuneplane.cli.job.show_text import age, duration, local_time, moment
+from tuneplane.cli.plot import plot
+from tuneplane.cli.text import clean, fields, table, width
+
+
+def test_columns_line_up_also_with_wide_characters() -> None:
+    lines = table(["A", "B"], [("实验", 1), ("x", None), ("long name", 3)]).splitlines()
+    assert [width(line) - len(line.split()[-1]) for line in lines] == [11, 11, 11, 11]
+    assert lines[2].endswith("-")
+
+
+def test_fields_without_a_value_are_left_out() -> None:
+    assert fields([("a", 1), ("long", None), ("b", ""), ("c", 0)]) == "a  1\nc  0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("plain 文", "plain 文"), ("a\tb\nc", "a b c"), ("\x1b[2J", "�[2J"), ("\x00\x9b", "��"), ("‮x", "�x")],
+)
+def test_control_characters_never_reach_the_terminal(text: str, shown: str) -> None:
+    assert clean(text) == shown
+
+
+@given(st.text())
+def test_whatever_comes_out_is_printable(text: str) -> None:
+    assert all(char.isprintable() for char in clean(text))
+
+
+def test_a_curve_shows_its_bounds() -> None:
+    lines = plot([(step, step * 2.0) for step in range(101)], columns=20, rows=4).splitlines()
+    assert lines[0].startswith("200 ┤")
+    assert lines[3].startswith("  0 ┤")
+    assert lines[4].startswith("    └0")
+    assert lines[4].endswith("100")
+
+
+@given(st.lists(st.tuples(st.floats(-1e300, 1e300), st.floats()), max_size=50))
+def test_any_points_give_a_curve_that_fits(points: list[tuple[float, float]]) -> None:
+    drawn = plot(points, columns=30, rows=5)
+    if any(abs(y) not in (inf,) and y == y for _x, y in points):
+        lines = drawn.splitlines()
+        assert len(lines) == 6
+        assert all(len(line.partition("┤")[2]) <= 30 for line in lines[:5])
+    else:
+        assert drawn == ""
+
+
+def test_points_that_are_no_numbers_are_left_out() -> None:
+    assert plot([(1, nan), (2, inf)]) == ""
+    assert plot([(1, nan), (2, 5.0)]) != ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (-5, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (200_000, "2 d")]
+)
+def test_durations_are_told_in_one_unit(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("value", [None, "", "soon", {}, [], True, 1e300, -1e300, nan, "2026-13-01"])
+def test_what_is_no_time_is_none(value: object) -> None:
+    assert moment(value) is None
+    assert local_time(value) is None
+    assert age(value) == "-"
+
+
+def test_times_of_the_wire_are_read() -> None:
+    expected = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    for value in ("2026-01-31T12:00:00Z", "2026-01-31T13:00:00+01:00", "2026-01-31T12:00:00", expected.timestamp()):
+        assert moment(value) == expected
+    assert age("2026-01-31T12:00:00Z", datetime(2026, 1, 31, 12, 3, tzinfo=UTC)) == "3 min"
