@@ -1,8 +1,9 @@
-"""The real console on a migrated SQLite database, and readers with a browser's manners."""
+"""The real console without its timers, and readers with a browser's manners."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,31 +13,36 @@ import httpx2 as httpx
 import pytest
 from fastapi import FastAPI
 
+from tests.tuneplane_server.executors.scripted import ScriptedExecutor
+from tests.tuneplane_server.harness import Harness
 from tuneplane_server.app import create_app
+from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.accounts.sessions import COOKIE
 from tuneplane_server.services import Services
-from tuneplane_server.settings import load_settings
 
-NAME, PASSWORD = "ada", "correct horse battery"
+ADDRESS = "http://console.test"
 HTML = "text/html,application/xhtml+xml"
 
 
-@pytest.fixture
-def app(tmp_path: Path, migrated_sqlite_url: str) -> FastAPI:
-    settings = {
-        "TUNEPLANE_STORAGE_ROOT": str(tmp_path / "root"),
-        "TUNEPLANE_DATABASE_URL": migrated_sqlite_url.replace("+aiosqlite", ""),
-        "TUNEPLANE_RUNTIME": "process",
-        "TUNEPLANE_PUBLIC_URL": "http://console.test",
-    }
-    return create_app(load_settings(settings))
+def app_of(harness: Harness) -> FastAPI:
+    """The app on the harness' services; its roles are the ones that the test ticks."""
+    app = create_app(harness.services.settings, harness.services.clock, executor=harness.executor, roles=False)
+    harness.services.__dict__["roles"] = harness.roles
+    app.state.services = harness.services
+    return app
 
 
 @pytest.fixture
-async def services(app: FastAPI) -> AsyncIterator[Services]:
-    """The console's services; its background roles are not started, so that a test decides what happens."""
-    services: Services = app.state.services
-    yield services
-    await services.database.close()
+async def site(migrated_sqlite_url: str, tmp_path: Path) -> AsyncIterator[Harness]:
+    """A console on SQLite, where the database is not what is tested."""
+    harness = Harness(migrated_sqlite_url, tmp_path, ScriptedExecutor(), {"TUNEPLANE_PUBLIC_URL": ADDRESS})
+    yield harness
+    await harness.close()
+
+
+@pytest.fixture
+def services(site: Harness) -> Services:
+    return site.services
 
 
 @dataclass
@@ -53,29 +59,42 @@ class Browser:
         data = fields | ({"csrf_token": self.csrf} if csrf else {})
         return await self.client.post(path, data=data, headers={"Accept": HTML, "Sec-Fetch-Site": site})
 
-    async def sign_in(self, name: str = NAME, password: str = PASSWORD) -> httpx.Response:
+    async def sign_in(self, name: str, password: str) -> httpx.Response:
+        """Through the form."""
         answer = await self.post("/signin", csrf=False, username=name, password=password)
         if answer.status_code == 303:
-            page = await self.get("/settings/tokens")
-            self.csrf = read(page.text).meta["csrf-token"]
+            await self._read_csrf()
         return answer
 
+    async def become(self, services: Services, user: Principal) -> None:
+        """Signed in without the half second that a password costs."""
+        cookie = services.accounts.signer.issue(user.user_id, 0, services.clock.now())
+        self.client.cookies.set(COOKIE, cookie, domain="console.test")
+        await self._read_csrf()
 
-@pytest.fixture
-async def visitor(app: FastAPI, services: Services) -> AsyncIterator[Browser]:
-    """Nobody is signed in, and the console has no account."""
+    async def _read_csrf(self) -> None:
+        page = await self.get("/settings/tokens")
+        self.csrf = read(page.text).meta["csrf-token"]
+
+
+@asynccontextmanager
+async def browsing(app: FastAPI) -> AsyncIterator[Browser]:
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://console.test") as client:
+    async with httpx.AsyncClient(transport=transport, base_url=ADDRESS) as client:
         yield Browser(client)
 
 
 @pytest.fixture
-async def browser(visitor: Browser, services: Services) -> Browser:
-    """Signed in as the console's first administrator."""
-    token = await services.accounts.issue_setup_token()
-    assert token is not None
-    await services.accounts.set_up(token, NAME, PASSWORD, "127.0.0.1")
-    assert (await visitor.sign_in()).status_code == 303
+async def visitor(site: Harness) -> AsyncIterator[Browser]:
+    """Nobody is signed in, and the console has no account."""
+    async with browsing(app_of(site)) as browser:
+        yield browser
+
+
+@pytest.fixture
+async def browser(visitor: Browser, site: Harness) -> Browser:
+    """Signed in as `ada`, an administrator."""
+    await visitor.become(site.services, await site.user("ada", admin=True))
     return visitor
 
 

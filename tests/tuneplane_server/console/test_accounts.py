@@ -6,16 +6,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.tuneplane_server.console.conftest import NAME, PASSWORD, read
+from tests.tuneplane_server.console.conftest import read
 from tuneplane_server.console.pages.reader import local_path
+
+NAME, PASSWORD = "ada", "correct horse battery"
 
 if TYPE_CHECKING:
     from tests.tuneplane_server.console.conftest import Browser
     from tuneplane_server.services import Services
 
 
-async def test_a_page_leads_to_the_sign_in_and_back(visitor: Browser, browser: Browser) -> None:
-    await browser.post("/signout")
+@pytest.fixture
+async def account(services: Services) -> str:
+    """The name of a user with a password."""
+    return (await services.accounts.add_user(NAME, PASSWORD, admin=True, actor="test")).username
+
+
+@pytest.mark.usefixtures("account")
+async def test_a_page_leads_to_the_sign_in_and_back(visitor: Browser) -> None:
     answer = await visitor.get("/settings/tokens?x=1")
     assert (answer.status_code, answer.headers["location"]) == (303, "/signin?next=%2Fsettings%2Ftokens%3Fx%3D1")
     page = await visitor.get(answer.headers["location"])
@@ -39,23 +47,25 @@ async def test_a_part_of_a_page_sends_the_whole_page_to_the_sign_in(visitor: Bro
     assert (answer.status_code, answer.headers["hx-redirect"]) == (204, "/signin")
 
 
-async def test_a_refused_sign_in_does_not_tell_which_part_was_wrong(browser: Browser) -> None:
-    wrong_password = await browser.sign_in(NAME, "not the password")
-    wrong_name = await browser.sign_in("nobody", PASSWORD)
+@pytest.mark.usefixtures("account")
+async def test_a_refused_sign_in_does_not_tell_which_part_was_wrong(visitor: Browser) -> None:
+    wrong_password = await visitor.sign_in(NAME, "not the password")
+    wrong_name = await visitor.sign_in("nobody", PASSWORD)
     assert wrong_password.status_code == wrong_name.status_code == 401
     neutral = wrong_password.text.replace(NAME, "_"), wrong_name.text.replace("nobody", "_")
     assert neutral[0] == neutral[1]
 
 
-async def test_too_many_tries_say_when_to_try_again(browser: Browser) -> None:
-    answers = [await browser.sign_in("guessed", f"guess {n}") for n in range(11)]
+async def test_too_many_tries_say_when_to_try_again(visitor: Browser) -> None:
+    answers = [await visitor.sign_in("guessed", f"guess {n}") for n in range(11)]
     assert answers[-1].status_code == 429
     assert int(answers[-1].headers["retry-after"]) > 0
     assert "try again in" in answers[-1].text
 
 
-async def test_a_sign_in_from_another_site_is_refused(browser: Browser) -> None:
-    answer = await browser.post("/signin", site="cross-site", username=NAME, password=PASSWORD)
+@pytest.mark.usefixtures("account")
+async def test_a_sign_in_from_another_site_is_refused(visitor: Browser) -> None:
+    answer = await visitor.post("/signin", site="cross-site", username=NAME, password=PASSWORD)
     assert answer.status_code == 403
 
 

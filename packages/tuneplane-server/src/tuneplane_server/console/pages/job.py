@@ -17,6 +17,7 @@ from tuneplane_server.console.views import jobs as jobs_of
 from tuneplane_server.console.views import samples as samples_of
 from tuneplane_server.features.accounts.deps import client_address
 from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.jobs.presenting import present
 from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.features.jobs.views import event_view, job_view
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
@@ -155,8 +156,7 @@ async def _page(request: Request, reader: Principal, row: JobRow, tab: str, **va
 
 async def _frame(request: Request, row: JobRow) -> dict[str, Any]:
     services = services_of(request)
-    attempts, latest = await services.jobs.attempts([row.id]), await services.telemetry.latest_of([row.id])
-    view = job_view(row, attempts[row.id], latest.get(row.id))
+    view = await present(services, row)
     return {
         "job": jobs_of.present(view.model_dump(by_alias=True), primary_metric(services, row.recipe)),
         "reason_class": jobs_of.reason_class,

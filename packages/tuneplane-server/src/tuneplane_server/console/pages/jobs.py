@@ -13,9 +13,9 @@ from tuneplane_server.console.i18n import _
 from tuneplane_server.console.pages.reader import Reader, pages_of, services_of
 from tuneplane_server.console.views import jobs as view
 from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.jobs.presenting import present_list
 from tuneplane_server.features.jobs.service import JobQuery
 from tuneplane_server.features.jobs.tables import JobRow
-from tuneplane_server.features.jobs.views import job_view
 from tuneplane_server.services import Services
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 from tuneplane_server.web.problems import ProblemError
@@ -89,21 +89,16 @@ async def _frame(services: Services, reader: Principal) -> dict[str, Any]:
 
 
 async def _presented(services: Services, rows: list[JobRow]) -> list[dict[str, Any]]:
-    ids = [row.id for row in rows]
-    attempts, latest = await services.jobs.attempts(ids), await services.telemetry.latest_of(ids)
     return [
-        view.present(
-            job_view(row, attempts[row.id], latest.get(row.id), with_spec=False).model_dump(by_alias=True),
-            primary_metric(services, row.recipe),
-        )
-        for row in rows
+        view.present(job.model_dump(by_alias=True), primary_metric(services, job.recipe.name))
+        for job in await present_list(services, rows)
     ]
 
 
 def primary_metric(services: Services, method: str) -> str | None:
     """The metric a recipe names as its main one; None for a recipe this server does not know any more."""
     entry = services.catalog.entry(method)
-    primary: str | None = entry["manifest"]["metrics"]["primary"] if entry else None
+    primary: str | None = entry["manifest"].get("metrics", {}).get("primary") if entry else None
     return primary
 
 

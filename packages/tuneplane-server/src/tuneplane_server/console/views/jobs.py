@@ -29,7 +29,6 @@ def present(job: dict[str, Any], primary: str | None = None) -> dict[str, Any]:
         "live": live,
         "seconds": seconds_between(job["started_at"], job["finished_at"]),
         "main": main_metric(job.get("latest") or {}, primary),
-        "primary_metric": primary,
         "marks": _marks(job, live),
         "reason_tone": _REASON_TONES.get(job["phase"], "warn"),
         "machines": sum(pool["nodes"] for pool in job["pools"]),

@@ -14,6 +14,8 @@ KINDS = {
     "conversation": N_("conversations"),
 }
 _ROLES = {"system", "user", "assistant", "tool"}
+# Without any of these there is nothing to lay out: the data is shown as it is.
+_KNOWN = {"completion": {"prompt", "completion"}, "preference": {"chosen", "rejected"}, "conversation": {"messages"}}
 _NUMBER_WORDS = {"NaN", "Infinity", "-Infinity"}
 
 
@@ -36,6 +38,7 @@ def present(sample: SampleItem) -> dict[str, Any]:
         "chosen_reward": _number(data.get("chosen_reward")),
         "rejected_reward": _number(data.get("rejected_reward")),
         "messages": messages_of(data.get("messages")),
+        "other": text_of(sample.data) if not _KNOWN.get(sample.kind, set()) & data.keys() else "",
     }
 
 

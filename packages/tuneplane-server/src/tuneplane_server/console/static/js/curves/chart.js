@@ -67,7 +67,7 @@ export class Chart {
     return {
       width,
       height: this.#height(),
-      padding: [8, 10, 0, 0],
+      padding: [8, 18, 0, 0],
       legend: { show: false },
       cursor: {
         y: false,

@@ -45,6 +45,7 @@ class LogView {
     this.unsubscribe();
     this.abort?.abort();
     clearTimeout(this.typing);
+    removeEventListener("resize", this.fit);
   }
 
   #wireControls() {
@@ -76,6 +77,16 @@ class LogView {
       this.#restart();
     });
     this.scroller.addEventListener("scroll", () => this.#onScroll(), { passive: true });
+    this.fit = () => this.#fit();
+    addEventListener("resize", this.fit);
+    this.#fit();
+  }
+
+  /** The panel ends where the window ends, whatever stands above it. */
+  #fit() {
+    const above = this.element.getBoundingClientRect().top + scrollY;
+    this.element.style.setProperty("--above", `${Math.round(above)}px`);
+    if (this.following) this.#toEnd();
   }
 
   #filterBy(name, value) {
