@@ -49,7 +49,7 @@ Answer = Callable[[Request], Reply]
 class _QuietServer(ThreadingHTTPServer):
     daemon_threads = True
 
-    def handle_error(self, *_args: object) -> None:
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that broke is what many of the tests are about."""
 
 
@@ -94,7 +94,7 @@ class ScriptedServer:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def log_message(self, *_args: object) -> None:
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of http.server
                 """Nothing: the tests look at `seen`."""
 
             def handle_any(self) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from tuneplane.cli.exits import FAILED, OK
@@ -51,10 +54,10 @@ def _console_diff(server: str | None, method: str, locked: dict[str, str]) -> li
 
     with open_console(server) as console:
         offered = console.catalog()["methods"].get(method)
-    return console_changes(locked, dict(offered) if offered else None)
+    return console_changes(locked, offered)
 
 
-def console_changes(locked: dict[str, str], offered: dict[str, str] | None) -> list[Change]:
+def console_changes(locked: dict[str, str], offered: Mapping[str, Any] | None) -> list[Change]:
     """How a lock's recipe differs from what a console offers (`None`: it does not offer the method)."""
     if offered is None:
         return [Change("recipe.name", locked["name"], "")]

@@ -89,10 +89,10 @@ def shape(made: Draft, given: dict[str, Any], hardware: list[Any] | None) -> Non
     made.pools = None if refusals else pools
 
 
-def jobspec(made: Draft) -> dict[str, Any] | None:
-    """The JobSpec as far as it goes; None when the config, the lock or the pools are missing."""
-    checked = made.checked
-    if checked.config is None or checked.lock is None or checked.entry is None or made.pools is None:
+def jobspec(made: Draft, pools: Pools | None = None) -> dict[str, Any] | None:
+    """The JobSpec as far as it goes, with `pools` or the draft's own; None when the config, the lock or the pools are missing."""
+    checked, pools = made.checked, pools or made.pools
+    if checked.config is None or checked.lock is None or checked.entry is None or pools is None:
         return None
     return assemble(
         made.lab,
@@ -101,7 +101,7 @@ def jobspec(made: Draft) -> dict[str, Any] | None:
         checked.lock,
         checked.entry,
         checked.hyperparams,
-        made.pools,
+        pools,
         made.options,
         Origin(made.digest, made.git),
     )
@@ -112,21 +112,19 @@ def ask_admission(console: Console, made: Draft) -> DryRun | None:
 
     When only the pools are wrong, admission is asked about the rest with a pool that every console has.
     """
-    known_pools = made.pools
-    if known_pools is None:
-        made.pools = make_pools([CPU_PROFILE], None)[0]
-    spec = jobspec(made)
-    made.pools = known_pools
+    spec = jobspec(made, made.pools or make_pools([CPU_PROFILE], None)[0])
     if spec is None:
         return None
+    answer: DryRun
     try:
         answer = console.dry_run(spec)
         theirs = [to_refusal(item) for item in answer.get("refusals") or []]
     except RefusedError as error:  # not even the form of the JobSpec is right
-        answer, theirs = {"admitted": False}, error.refusals
-    if known_pools is None:
+        answer = {"admitted": False}
+        theirs = error.refusals
+    if made.pools is None:
         theirs = [refusal for refusal in theirs if not refusal.field.startswith("spec.resources")]
-        answer = {**answer, "admitted": False}
+        answer["admitted"] = False
     made.refusals += [refusal for refusal in theirs if not _said(refusal, made.refusals)]
     return answer
 

@@ -54,7 +54,11 @@ class IgnoreRules:
 
     @classmethod
     def at(cls, root: Path) -> IgnoreRules:
-        """The rules of `root`, with those above it up to the root of its git repository."""
+        """The rules of `root`, with those above it up to the root of its git repository.
+
+        Where a rule above hides the lab itself, or a folder on the way to it, it says nothing of the lab's own files:
+        the lab was made there on purpose, and the rules from there on speak for it.
+        """
         chain = [root]
         for directory in (root, *root.parents):
             chain.append(directory)
@@ -64,6 +68,8 @@ class IgnoreRules:
             chain = [root]
         rules = cls()
         for directory in dict.fromkeys(reversed(chain)):
+            if rules.ignores(directory, is_directory=True):
+                rules = cls()
             rules = rules.below(directory)
         return rules
 

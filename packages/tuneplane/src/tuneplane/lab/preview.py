@@ -49,7 +49,8 @@ def preview(jobspec: dict[str, Any], entry: Entry) -> Preview:
 
 def _capsule(jobspec: dict[str, Any], entry: Entry) -> dict[str, Any]:
     spec, manifest = jobspec["spec"], entry["manifest"]
-    pools = [{"roles": _roles(spec["resources"], pool), **pool} for pool in spec["resources"]["pools"]]
+    resources: dict[str, Any] = spec["resources"]
+    pools: list[dict[str, Any]] = [{"roles": _roles(resources, pool), **pool} for pool in resources["pools"]]
     data, model = spec.get("data", {}), spec.get("model", {})
     return {
         "apiVersion": words.CAPSULE_API_VERSION,

@@ -34,7 +34,7 @@ def command(job: str, server: str | None, as_json: bool) -> None:
                 item.get("attempt"),
                 item["step"],
                 _("complete") if item["complete"] else _("not complete: {why}").format(why=item.get("problem") or "?"),
-                show_size(item["size"]) if item.get("size") is not None else None,
+                _size(item.get("size")),
                 item["path"],
             )
             for item in found["checkpoints"]
@@ -46,3 +46,7 @@ def command(job: str, server: str | None, as_json: bool) -> None:
             for item in found["files"]
         ]
         write("\n" + table([_("ATTEMPT"), _("SIZE"), "SHA-256", _("FILE")], rows))
+
+
+def _size(size: int | None) -> str | None:
+    return None if size is None else show_size(size)
