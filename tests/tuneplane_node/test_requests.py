@@ -15,7 +15,8 @@ LABELS = {LABEL_JOB: "j", LABEL_ATTEMPT: "1"}
 
 
 def request(**fields: Any) -> LaunchRequest:
-    return LaunchRequest(**{"name": "tp-1", "labels": LABELS, "command": ["sh"], **fields})
+    values: dict[str, Any] = {"name": "tp-1", "labels": LABELS, "command": ["sh"], **fields}
+    return LaunchRequest(**values)
 
 
 @pytest.mark.parametrize("fields", [

@@ -33,6 +33,7 @@ Progress = Callable[[str], None]
 BUILD_SECONDS = 3600.0
 LOCK_SECONDS = 3600.0
 READY = ".ready"
+UNFINISHED = ".unfinished"
 _TAIL_LINES = 30
 _PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._,-]+\])?==[A-Za-z0-9][A-Za-z0-9.!+_-]*\Z", re.ASCII)
 # These would send packages elsewhere or lend the environment ours; what says where packages come from stays.
@@ -89,7 +90,7 @@ def build_environment(
         if _PIN.match(requirement) is None:
             raise NodeError("requirement-not-exact", requirement=requirement[:200])
     target = runtimes_dir / runtime_id
-    wanted = {"digest": _digest(requires, python), "python": python, "requires": sorted(requires)}
+    wanted = what_is_wanted(requires, python)
     environment = {key: value for key, value in (os.environ if env is None else env).items() if key not in _MISLEADING}
     try:
         runtimes_dir.mkdir(parents=True, exist_ok=True)
@@ -108,11 +109,15 @@ def is_environment_ready(runtimes_dir: Path, runtime_id: str) -> bool:
     return is_segment(runtime_id) and (runtimes_dir / runtime_id / READY).exists()
 
 
-def _is_ready(target: Path, wanted: Mapping[str, object], runtime_id: str, rebuild: bool) -> bool:
-    try:
-        mark = read_record(target / READY)
-    except ValueError:
-        mark = None
+def what_is_wanted(requires: Sequence[str], python: str) -> dict[str, Any]:
+    """What the marks in an environment say of it; the order of pins means nothing."""
+    pins = sorted(requires)
+    digest = hashlib.sha256("\n".join([python, *pins]).encode()).hexdigest()
+    return {"digest": digest, "python": python, "requires": pins}
+
+
+def _is_ready(target: Path, wanted: Mapping[str, Any], runtime_id: str, rebuild: bool) -> bool:
+    mark = _mark(target / READY)
     if mark is None:
         return False
     if mark.get("digest") == wanted["digest"] and _runs(target / "bin/python"):
@@ -123,10 +128,17 @@ def _is_ready(target: Path, wanted: Mapping[str, object], runtime_id: str, rebui
     return False
 
 
+def _mark(path: Path) -> dict[str, Any] | None:
+    try:
+        return read_record(path)
+    except (OSError, ValueError):
+        return None
+
+
 def _build(target: Path, wanted: Mapping[str, Any], run: _Runner) -> None:
     interpreter = find_python(wanted["python"], run.env)
     requires, progress = wanted["requires"], run.progress
-    if _is_venv_of(target, interpreter):
+    if _mark(target / UNFINISHED) == wanted and _is_venv_of(target, interpreter):
         progress(_("Going on with the unfinished runtime in {path}").format(path=target))
         _forget_half_installed(target)
     else:
@@ -137,6 +149,7 @@ def _build(target: Path, wanted: Mapping[str, Any], run: _Runner) -> None:
             )
         )
         run([str(interpreter), "-m", "venv", str(target)])
+        write_record(target / UNFINISHED, {**wanted})
     python = str(target / "bin/python")
     if requires:
         progress(_("Installing {count} packages with pip (minutes the first time)").format(count=len(requires)))
@@ -148,6 +161,7 @@ def _build(target: Path, wanted: Mapping[str, Any], run: _Runner) -> None:
     if missing:
         raise NodeError("environment-failed", missing, runtime_id=run.runtime_id)
     write_record(target / READY, {**wanted, "interpreter": str(interpreter), "built_at": time.time()})
+    (target / UNFINISHED).unlink(missing_ok=True)
 
 
 class _Runner:
@@ -244,7 +258,7 @@ def _locked(path: Path, runtime_id: str, progress: Progress) -> Iterator[int]:
 
 
 def _is_venv_of(target: Path, interpreter: Path) -> bool:
-    """Whether an unfinished environment is one of this interpreter and has pip."""
+    """Whether an environment was made with this interpreter and has pip."""
     try:
         settings = (target / "pyvenv.cfg").read_text()
     except OSError:
@@ -266,7 +280,3 @@ def _runs(python: Path, code: str = "") -> bool:
         return subprocess.run([python, "-I", "-c", code], capture_output=True, timeout=60, check=False).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
-
-
-def _digest(requires: Sequence[str], python: str) -> str:
-    return hashlib.sha256("\n".join([python, *sorted(requires)]).encode()).hexdigest()

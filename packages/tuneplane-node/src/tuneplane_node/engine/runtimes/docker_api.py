@@ -122,12 +122,17 @@ class DockerRuntime:
 
     async def owned(self) -> list[OwnedContainer]:
         filters = json.dumps({"label": [f"{LABEL_INSTANCE}={self._instance}"]})
-        listed = await self._call("GET", "/containers/json", params={"all": 1, "filters": filters})
-        return [
-            OwnedContainer(RuntimeHandle(self.name, str(entry["Names"][0]).lstrip("/")), entry.get("Labels") or {})
-            for entry in listed or ()
-            if entry.get("Names")
-        ]
+        try:
+            listed = await self.api.call("GET", "/containers/json", params={"all": 1, "filters": filters})
+            return [
+                OwnedContainer(
+                    RuntimeHandle(self.name, str(entry["Names"][0]).lstrip("/")), dict(entry["Labels"] or {})
+                )
+                for entry in _list(listed)
+                if entry["Names"]  # none while it is being removed
+            ]
+        except (ApiError, AttributeError, KeyError, TypeError, ValueError) as problem:
+            raise NodeError("engine-refused", f"its list of containers: {problem}", runtime=self.name) from problem
 
     async def logs(self, name: str, tail_bytes: int) -> bytes:
         if await self._inspect_ours(name) is None:
@@ -266,11 +271,12 @@ class DockerRuntime:
             raise NodeError("engine-refused", problem.message, runtime=self.name) from problem
         return True
 
-    async def _call(self, method: str, path: str, **how: Any) -> Any:
-        try:
-            return await self.api.call(method, path, **how)
-        except ApiError as problem:
-            raise NodeError("engine-refused", problem.message, runtime=self.name) from problem
+
+def _list(answer: object) -> list[dict[str, Any]]:
+    """No list is no empty list."""
+    if not isinstance(answer, list):
+        raise TypeError(f"{type(answer).__name__} in place of a list")
+    return answer
 
 
 def _labels(inspected: dict[str, Any]) -> dict[str, str]:

@@ -173,7 +173,7 @@ def _read_facts(version: dict[str, Any], info: dict[str, Any]) -> EngineFacts:
     return EngineFacts(
         podman=podman is not None,
         version=str(version.get("Version", "")),
-        api=_choose_api(str(version.get("ApiVersion", "1.41")), str(version.get("MinAPIVersion", "1.24"))),
+        api=_choose_api(str(version["ApiVersion"]), str(version.get("MinAPIVersion", "1.24"))),
         libpod=str(podman["Details"]["APIVersion"]) if podman else "",
         rootless="name=rootless" in security or info.get("Rootless") is True,
         selinux="name=selinux" in security,
