@@ -103,6 +103,15 @@ def test_the_gitignore_of_the_repository_around_the_lab_counts(demo: LabOnDisk) 
     assert "common/a.bin" in excluded(plan(demo))
 
 
+def test_a_lab_in_an_ignored_folder_of_a_repository_is_packed_whole(demo: LabOnDisk) -> None:
+    """Such as a scratch lab below a project's own clone: the rule that hides it was not written for its files."""
+    (demo.root.parent / ".git").mkdir()
+    (demo.root.parent / ".gitignore").write_text(f"/{demo.root.name}/\n*.bin\n")
+    demo.write("common/a.bin", "x")
+    demo.write("experiments/first/helper.py", "x")
+    assert {"common/a.bin", "experiments/first/helper.py"} <= set(names(plan(demo)))
+
+
 def test_what_the_job_starts_with_is_packed_even_when_ignored(demo: LabOnDisk) -> None:
     demo.write(".gitignore", "*.py\n*.yaml\n*.json\nexperiments/\n")
     for name in ("train.py", "recipe.lock.json", "model.py"):
