@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gettext
 import os
 import signal
 import subprocess
@@ -9,10 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from babel.messages.catalog import Catalog
+from babel.messages.mofile import write_mo
 
 from tests.tuneplane.cli.conftest import TP, Tp
 from tests.tuneplane.cli.scripted_console import API, RUN, ScriptedConsole
 from tests.tuneplane.client.scripted_server import Reply, Request, as_json
+from tuneplane import i18n
+from tuneplane.cli import click_words, leaf
 
 
 def test_both_names_of_the_command_are_installed() -> None:
@@ -74,6 +79,29 @@ def test_the_language_is_that_of_the_environment(tp_process: Tp) -> None:
         assert tp_process("--help", env=env).code == 0
         assert tp_process("ls", "--help", env=env).code == 0
         assert tp_process("ls", code=3, env=env).err
+
+
+def test_the_words_of_the_argument_parser_are_translated_too(tp: Tp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    catalog = Catalog(locale="zh_Hans")
+    for word in click_words.WORDS:
+        catalog.add(word, f"译 {word}")
+    place = tmp_path / "locale/zh_Hans/LC_MESSAGES/tuneplane.mo"
+    place.parent.mkdir(parents=True)
+    with place.open("wb") as file:
+        write_mo(file, catalog)
+    monkeypatch.setattr(leaf, "LOCALE", tmp_path / "locale")
+    monkeypatch.setenv("LANGUAGE", "")
+    domain = gettext.textdomain()
+    try:
+        with i18n.using_language("zh-Hans"):
+            text = tp("job", "ls", "--help").out
+            wrong = tp("job", "ls", "--limit", "0", code=2).err
+    finally:
+        gettext.textdomain(domain)
+    assert text.startswith("译 Usage: tp job ls")
+    assert "译 Options:" in text
+    assert "译 Show this message" in text
+    assert "译 0 is not in the range" in wrong
 
 
 def test_a_home_directory_that_is_missing_or_read_only_is_told(tp_process: Tp, tmp_path: Path) -> None:

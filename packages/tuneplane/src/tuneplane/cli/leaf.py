@@ -6,14 +6,18 @@ click and not typer: typer (0.29) imports pydantic for the first option of any c
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 
 import click
 
+import tuneplane
 from tuneplane.cli.commands import Command
 from tuneplane.cli.exits import FAILED, OK
 from tuneplane.cli.options import TpCommand
 from tuneplane.cli.problems import Problem, to_problem, unforeseen, usage, write_problem
 from tuneplane.i18n import _, current_language
+
+LOCALE = Path(tuneplane.__file__).parent / "locale"
 
 
 def run_command(path: list[str], entry: Command, arguments: list[str]) -> int:
@@ -63,16 +67,13 @@ def _usage_problem(error: Exception, path: list[str]) -> Problem | None:
 
 
 def _translate_click() -> None:
-    """click asks Python's gettext for its few words; let it find ours when another language is wanted."""
+    """click asks Python's gettext for its words (`click_words`); let it find ours when another language is wanted."""
     language = current_language()
     if language == "en":
         return
     import gettext
     import os
-    from pathlib import Path
-
-    import tuneplane
 
     os.environ["LANGUAGE"] = language.replace("-", "_")
-    gettext.bindtextdomain("tuneplane", str(Path(tuneplane.__file__).parent / "locale"))
+    gettext.bindtextdomain("tuneplane", str(LOCALE))
     gettext.textdomain("tuneplane")
