@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.tuneplane_server.executors.scripted import ScriptedExecutor
+from tests.tuneplane_server.harness import Harness
 from tuneplane_server.db.engine import Database
 from tuneplane_server.db.migrations import upgrade
+from tuneplane_server.features.accounts.principal import Principal
 
 if TYPE_CHECKING:
     from tests.services.databases import PostgresServer
@@ -71,3 +74,19 @@ async def database(migrated_url: str) -> AsyncIterator[Database]:
     database = Database(migrated_url)
     yield database
     await database.close()
+
+
+@pytest.fixture
+async def harness(migrated_url: str, tmp_path: Path) -> AsyncIterator[Harness]:
+    """Runs the test twice: a console on a scripted executor, on SQLite and on Postgres."""
+    harness = Harness(migrated_url, tmp_path, ScriptedExecutor())
+    yield harness
+    await harness.close()
+
+
+@pytest.fixture
+async def ada(harness: Harness) -> Principal:
+    """A user who has brought a package."""
+    principal = await harness.user("ada")
+    await harness.bring_package(principal)
+    return principal

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from importlib.util import find_spec
+from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
 from tuneplane.contract import words
 from tuneplane_server import __version__
 from tuneplane_server.clock import SYSTEM_CLOCK, Clock
-from tuneplane_server.console.pages import install_site
+from tuneplane_server.console.site import install_site
 from tuneplane_server.db import migrations
 from tuneplane_server.executors.port import Executor
 from tuneplane_server.features.accounts.api import router as accounts_router
+from tuneplane_server.features.artifacts.api import router as artifacts_router
 from tuneplane_server.features.audit.api import router as audit_router
 from tuneplane_server.features.catalog.api import router as catalog_router
 from tuneplane_server.features.hardware.api import router as hardware_router
+from tuneplane_server.features.ingest.api import router as ingest_router
 from tuneplane_server.features.jobs.api import router as jobs_router
 from tuneplane_server.features.packages.api import router as packages_router
 from tuneplane_server.features.projects.api import router as projects_router
+from tuneplane_server.features.telemetry.api import router as telemetry_router
 from tuneplane_server.logs import configure_logs
 from tuneplane_server.services import Services
 from tuneplane_server.settings import Settings
@@ -40,11 +41,11 @@ ROUTERS = (
     hardware_router,
     packages_router,
     jobs_router,
+    telemetry_router,
+    artifacts_router,
+    ingest_router,
     audit_router,
 )
-
-_LATER = ("tuneplane_server.features.ingest.api", "tuneplane_server.features.telemetry.api",
-          "tuneplane_server.features.artifacts.api")  # fmt: skip
 
 
 def create_app(
@@ -71,10 +72,6 @@ def create_app(
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)
-    for name in _LATER:
-        with suppress(ModuleNotFoundError):
-            if find_spec(name) is not None and hasattr(module := importlib.import_module(name), "router"):
-                app.include_router(module.router)
     install_site(app)
     _add_layers(app, settings)
     return app

@@ -13,6 +13,7 @@ from tuneplane_server.db.engine import Database
 from tuneplane_server.executors.port import Executor
 from tuneplane_server.features.accounts.service import AccountService
 from tuneplane_server.features.accounts.sessions import SessionSigner, load_key
+from tuneplane_server.features.artifacts.service import ArtifactService
 from tuneplane_server.features.audit.service import AuditService
 from tuneplane_server.features.catalog.service import CatalogService
 from tuneplane_server.features.hardware.service import HardwareService
@@ -35,7 +36,6 @@ from tuneplane_server.wakeups import Wakeups
 
 if TYPE_CHECKING:
     from tuneplane_server.background.roles import BackgroundRoles
-    from tuneplane_server.features.artifacts.service import ArtifactService
 
 MIB = 1024 * 1024
 
@@ -170,13 +170,11 @@ class Services:
 
     @cached_property
     def artifacts(self) -> ArtifactService:
-        from tuneplane_server.features.artifacts.service import ArtifactService
-
         return ArtifactService(self.database, self.clock, self.storage)
 
     async def latest_metrics(self, job_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Run -> metric -> {step, value, time} of the main rank."""
-        return {job_id: await self.telemetry.curves.latest(job_id) for job_id in job_ids}
+        return await self.telemetry.latest_of(job_ids)
 
     # --- background -----------------------------------------------------------------------------------------------
 

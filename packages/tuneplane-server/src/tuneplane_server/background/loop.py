@@ -101,9 +101,9 @@ class SupervisedLoop:
         for start in range(0, len(wanted), CLAIM_BATCH):
             for lease in await self._leases.claim(self.role.name, wanted[start : start + CLAIM_BATCH]):
                 self._held[lease.row_id] = lease
-        for row_id, lease in list(self._held.items()):
-            if row_id in work and row_id not in self._busy:
-                self._begin(work[row_id], lease)
+        for row_id, item in work.items():  # in the role's own order: a claim gives none
+            if row_id in self._held and row_id not in self._busy:
+                self._begin(item, self._held[row_id])
 
     async def idle(self) -> None:
         """Wait until no handler runs (tests and shutdown)."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Protocol
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -35,7 +36,7 @@ SETTLE_SECONDS = 600.0
 class ArtifactKeeper(Protocol):
     """What the reaper asks of the artifacts feature."""
 
-    async def register(self, job_id: str, attempt: int) -> None:
+    async def register(self, job_id: str, attempt: int, out_dir: Path | None = None) -> None:
         """Read or make the index of an ended attempt; may be repeated."""
         ...
 
@@ -119,12 +120,18 @@ class Reaper:
             await self._writer.set_condition(row, lease, LOGS_DELAYED, {})
             raise BackOffError
         await self._writer.clear_condition(row, lease, LOGS_DELAYED)
-        await self._artifacts.register(row.id, row.attempt)
+        out_dir = self._leftovers.storage.attempt(row.owner, row.project, row.id, row.attempt).out
+        try:
+            await self._artifacts.register(row.id, row.attempt, out_dir)
+        except OSError:  # the storage root is away
+            if not overdue:
+                raise
         if await self._retry(row, lease, gone):
             return
         data = {"missing_records": missing} if missing else {}
         if await self._writer.apply(row, lease, Event.SETTLED, data=data):
             await self._tokens.revoke(row.id, row.attempt)
+            self._wakeups.notify("hasher")
 
     async def _bring_home(self, row: JobRow, attempt: AttemptRow, lease: Lease) -> int:
         """Send what the runner left in its spool; returns how many records are still missing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from tuneplane_server.background.hasher import Hasher
 from tuneplane_server.background.launcher import Launcher
 from tuneplane_server.background.launching import LaunchPreparer
 from tuneplane_server.background.leases import Leases
@@ -47,5 +48,5 @@ def build_roles(services: Services) -> BackgroundRoles:
         services.wakeups,
         interval=settings.observe_seconds,
     )
-    roles = (launcher, observer, reaper, OrphanSweeper(writer, executor))
+    roles = (launcher, observer, reaper, Hasher(writer, services.artifacts), OrphanSweeper(writer, executor))
     return BackgroundRoles(services.database, services.clock, services.ledger, leases, services.wakeups, roles)

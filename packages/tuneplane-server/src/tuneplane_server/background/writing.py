@@ -29,7 +29,7 @@ class RoleWriter:
         """Queued ones, and those whose launch nobody saw the end of; the more urgent and the older first."""
         async with self._database.session() as session:
             rows = await repo.to_launch(session)
-        return sorted(rows, key=lambda row: (-row.spec["spec"].get("priority", 0), row.id))
+        return sorted(rows, key=lambda row: (-row.spec["spec"].get("priority", 0), row.created_at, row.id))
 
     async def jobs_to_watch(self) -> list[JobRow]:
         async with self._database.session() as session:
@@ -51,9 +51,17 @@ class RoleWriter:
         """The job's current attempt."""
         return next(item for item in await self.attempts(row.id) if item.n == row.attempt)
 
+    async def attempts_to_hash(self, limit: int) -> list[AttemptRow]:
+        async with self._database.session() as session:
+            return await repo.unhashed(session, limit)
+
     async def write_attempt(self, row: JobRow, values: dict[str, Any]) -> None:
+        """Note what was done for the job's current attempt."""
+        await self.write_attempt_of(row.id, row.attempt, values)
+
+    async def write_attempt_of(self, job_id: str, attempt: int, values: dict[str, Any]) -> None:
         async with self._database.begin() as session:
-            await repo.write_attempt(session, row.id, row.attempt, values)
+            await repo.write_attempt(session, job_id, attempt, values)
 
     async def apply(
         self,

@@ -20,7 +20,7 @@ from tuneplane_server.db.filesystems import refuse_network_filesystem
 
 BUSY_TIMEOUT_MS = 10_000  # another process (an admin command) may hold the file's lock for a moment
 READERS = 4  # each SQLite connection is a thread; four serve a dashboard and cost little memory
-POSTGRES_CONNECTIONS = 10
+POSTGRES_CONNECTIONS, POSTGRES_OVERFLOW = 10, 30
 
 
 class Database:
@@ -38,7 +38,7 @@ class Database:
             self._write_lock: asyncio.Lock | None = asyncio.Lock()
         else:
             self._reader = self._writer = create_async_engine(
-                self.url, pool_size=POSTGRES_CONNECTIONS, max_overflow=POSTGRES_CONNECTIONS, pool_pre_ping=True
+                self.url, pool_size=POSTGRES_CONNECTIONS, max_overflow=POSTGRES_OVERFLOW, pool_pre_ping=True
             )
             self._write_lock = None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -17,7 +16,7 @@ from tuneplane_server.features.accounts.deps import (
     services_of,
 )
 from tuneplane_server.features.accounts.principal import ADMIN, WRITE, Principal
-from tuneplane_server.features.accounts.tables import ApiTokenRow
+from tuneplane_server.features.accounts.views import TokenView, token_view
 from tuneplane_server.web.problems import refused
 
 router = APIRouter(prefix="/api/v1", tags=["accounts"])
@@ -47,15 +46,6 @@ class TokenBody(Body):
     name: Text = Field(min_length=1, max_length=100)
     scopes: list[Literal["read", "write", "admin"]] = Field(default=["read", "write"], min_length=1, max_length=3)
     expires_in_days: int | None = Field(default=90, ge=1, le=3660)
-
-
-class TokenView(BaseModel):
-    id: str
-    name: str
-    scopes: list[str]
-    created_at: datetime
-    expires_at: datetime | None
-    last_used_at: datetime | None
 
 
 class MeView(BaseModel):
@@ -95,7 +85,7 @@ async def collect_device(request: Request, body: DeviceTokenBody) -> dict[str, s
 @router.get("/me")
 async def me(request: Request, principal: Annotated[Principal, Depends(current_principal)]) -> MeView:
     row = await services_of(request).accounts.token(principal)
-    return MeView(username=principal.username, admin=principal.admin, token=_view(row) if row else None)
+    return MeView(username=principal.username, admin=principal.admin, token=token_view(row) if row else None)
 
 
 @router.delete("/me/token", status_code=204)
@@ -109,7 +99,7 @@ async def revoke_own(request: Request, principal: Annotated[Principal, Depends(c
 
 @router.get("/tokens")
 async def list_tokens(request: Request, principal: Reader) -> dict[str, list[TokenView]]:
-    return {"items": [_view(row) for row in await services_of(request).accounts.tokens(principal)]}
+    return {"items": [token_view(row) for row in await services_of(request).accounts.tokens(principal)]}
 
 
 @router.post("/tokens", status_code=201)
@@ -132,14 +122,3 @@ async def revoke_token(
 ) -> Response:
     await services_of(request).accounts.revoke_token(principal, token_id)
     return Response(status_code=204)
-
-
-def _view(row: ApiTokenRow) -> TokenView:
-    return TokenView(
-        id=row.id,
-        name=row.name,
-        scopes=row.scopes,
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        last_used_at=row.last_used_at,
-    )

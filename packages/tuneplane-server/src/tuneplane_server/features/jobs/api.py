@@ -10,9 +10,9 @@ from pydantic import BaseModel
 
 from tuneplane.i18n import _
 from tuneplane_server.features.accounts.deps import Reader, Writer, client_address, services_of
+from tuneplane_server.features.jobs.presenting import present, present_list
 from tuneplane_server.features.jobs.query import JobQuery, check_query
-from tuneplane_server.features.jobs.tables import JobRow
-from tuneplane_server.features.jobs.views import EventView, JobView, event_view, job_view
+from tuneplane_server.features.jobs.views import EventView, JobView, event_view
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 from tuneplane_server.web.problems import refused
 
@@ -54,7 +54,7 @@ async def submit(
         ingest_address=services.ingest_address,
         address=client_address(request),
     )
-    return await _view(request, row)
+    return await present(services_of(request), row)
 
 
 @router.get("")
@@ -76,21 +76,21 @@ async def list_jobs(
     check_query(query)
     before = decode_cursor(cursor, str)[0] if cursor else None
     rows, after = await services.jobs.list(principal, query, before=before, limit=limit)
-    ids = [row.id for row in rows]
-    attempts, latest = await services.jobs.attempts(ids), await services.latest_metrics(ids)
-    items = [job_view(row, attempts[row.id], latest.get(row.id), with_spec=False) for row in rows]
-    return JobPage(items=items, next_cursor=None if after is None else encode_cursor(after))
+    return JobPage(
+        items=await present_list(services, rows), next_cursor=None if after is None else encode_cursor(after)
+    )
 
 
 @router.get("/{job_id}")
 async def show(request: Request, job_id: str, principal: Reader) -> JobView:
-    return await _view(request, await services_of(request).jobs.get(principal, job_id))
+    services = services_of(request)
+    return await present(services, await services.jobs.get(principal, job_id))
 
 
 @router.post("/{job_id}/cancel", status_code=202)
 async def cancel(request: Request, job_id: str, principal: Writer) -> JobView:
     row = await services_of(request).jobs.cancel(principal, job_id, address=client_address(request))
-    return await _view(request, row)
+    return await present(services_of(request), row)
 
 
 @router.get("/{job_id}/events")
@@ -101,13 +101,6 @@ async def events(
     rows, more = await services_of(request).jobs.events(principal, job_id, after=after, limit=limit)
     items = [event_view(row) for row in rows]
     return EventPage(items=items, next_cursor=None if more is None else encode_cursor(more))
-
-
-async def _view(request: Request, row: JobRow) -> JobView:
-    services = services_of(request)
-    attempts = await services.jobs.attempts([row.id])
-    latest = await services.latest_metrics([row.id])
-    return job_view(row, attempts[row.id], latest.get(row.id))
 
 
 async def _json_body(request: Request) -> Any:

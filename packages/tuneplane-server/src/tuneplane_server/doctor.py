@@ -1,0 +1,145 @@
+"""`tuneplane-server doctor`: everything that can stand in the way of jobs, each as one finding."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from tuneplane.contract.refusals import RefusedError
+from tuneplane.i18n import _
+from tuneplane_server.db import migrations
+from tuneplane_server.db.engine import Database
+from tuneplane_server.db.filesystems import NetworkFilesystemError
+from tuneplane_server.executors.port import Finding
+from tuneplane_server.features.jobs.admission.ingest_url import is_loopback
+from tuneplane_server.features.jobs.runtimes import read_registry
+from tuneplane_server.runtime_builds import listing
+from tuneplane_server.services import Services
+from tuneplane_server.settings import Settings, unknown_variables
+from tuneplane_server.storage.objects import StoreUnavailableError
+
+LEAST_FREE_GB = 5
+
+
+async def examine(settings: Settings) -> list[Finding]:
+    """All findings; one that fails does not hide the others. Changes nothing but a probe file that it removes."""
+    services = Services(settings)
+    checks: tuple[Callable[[Services], Awaitable[list[Finding]]], ...] = (
+        _variables,
+        _database,
+        _storage,
+        _object_store,
+        _executor,
+        _runtimes,
+        _addresses,
+    )
+    return [finding for check in checks for finding in await check(services)]
+
+
+async def _variables(_services: Services) -> list[Finding]:
+    return [
+        Finding(
+            "variable-unknown",
+            "warning",
+            _("{variable} is no setting of the console").format(variable=name),
+            _("tuneplane-server config lists them all"),
+        )
+        for name in unknown_variables()
+    ]
+
+
+async def _database(services: Services) -> list[Finding]:
+    try:
+        database = Database(services.settings.database)
+    except NetworkFilesystemError as error:
+        return [Finding("database-filesystem", "error", str(error))]
+    try:
+        found = await migrations.current(database)
+    except (SQLAlchemyError, OSError) as error:
+        said = str(getattr(error, "orig", None) or error).strip()
+        hint = _("check TUNEPLANE_DATABASE_URL and that the database answers")
+        return [Finding("database", "error", _("the database does not answer"), hint, said)]
+    finally:
+        await database.close()
+    kind = "SQLite" if database.is_sqlite else "Postgres"
+    if found not in (None, migrations.head()):
+        hint = _("tuneplane-server migrate, or the next start, brings it up to date")
+        return [Finding("database-schema", "warning", _("the database has schema {found}").format(found=found), hint)]
+    return [Finding("database", "info", _("database: {kind}").format(kind=kind))]
+
+
+async def _storage(services: Services) -> list[Finding]:
+    root = services.settings.storage_root
+    try:
+        await asyncio.to_thread(_probe, root)
+    except OSError as error:
+        hint = _("set TUNEPLANE_STORAGE_ROOT to a directory the console may write")
+        text = _("the storage root {path} cannot be written").format(path=root)
+        return [Finding("storage-failed", "error", text, hint, str(error))]
+    stat = await asyncio.to_thread(os.statvfs, root)
+    free = stat.f_bavail * stat.f_frsize / 1024**3
+    level = "info" if free >= LEAST_FREE_GB else "warning"
+    text = _("storage root {path}: {free:.1f} GB free").format(path=root, free=free)
+    return [Finding("storage", level, text)]
+
+
+def _probe(root: Path) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=root, prefix=".doctor-") as file:
+        file.write(b"x")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+async def _object_store(services: Services) -> list[Finding]:
+    if services.settings.s3_bucket is None:
+        return []
+    try:
+        await services.store.size("packages/" + "0" * 64)
+    except StoreUnavailableError as error:
+        hint = _("check TUNEPLANE_S3_*")
+        return [Finding("store", "error", _("the object store does not answer"), hint, str(error))]
+    return [Finding("store", "info", _("object store: {bucket}").format(bucket=services.settings.s3_bucket))]
+
+
+async def _executor(services: Services) -> list[Finding]:
+    executor = services.executor
+    try:
+        await executor.open()
+        findings = await executor.check()
+        able = executor.capabilities()
+        text = _("executor {name}, runtime {runtime}").format(name=executor.name, runtime=able.runtime)
+        return [Finding("executor", "info", text), *findings]
+    finally:
+        await executor.close()
+
+
+async def _runtimes(services: Services) -> list[Finding]:
+    settings = services.settings
+    findings = []
+    if settings.runtime_registry_file is not None:
+        try:
+            await asyncio.to_thread(read_registry, settings.runtime_registry_file)
+        except RefusedError as error:
+            findings.append(Finding("runtime-registry", "error", error.refusals[0].message))
+    if services.executor.capabilities().image_form != "environment":
+        return findings
+    for item in listing(settings):
+        if item.requires and not item.built:
+            text = _("the runtime {runtime_id} is not built").format(runtime_id=item.runtime_id)
+            hint = _("tuneplane-server runtime build {runtime_id}").format(runtime_id=item.runtime_id)
+            findings.append(Finding("runtime-missing", "warning", text, hint))
+    return findings
+
+
+async def _addresses(services: Services) -> list[Finding]:
+    address = services.ingest_address
+    if is_loopback(address) and not services.executor.capabilities().on_this_machine:
+        text = _("jobs would report to {address}, which on their own machine is themselves").format(address=address)
+        return [Finding("ingest-url", "error", text, _("set TUNEPLANE_INGEST_URL"))]
+    return [Finding("ingest-url", "info", _("jobs report to {address}").format(address=address))]

@@ -1,0 +1,104 @@
+"""Runs the console under uvicorn: one process, one data directory, one port."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from tuneplane.i18n import _
+from tuneplane_server.app import create_app
+from tuneplane_server.instance import InstanceLock
+from tuneplane_server.services import Services
+from tuneplane_server.settings import Settings
+
+# How long open requests may take to end after SIGTERM; live streams never end by themselves.
+GRACE_SECONDS = 3
+
+
+def serve_console(settings: Settings, say: Callable[[str], None]) -> None:
+    """Serve until a signal. Raises `AlreadyRunningError`, `OSError` (port taken), `SettingsError` and what `Database` raises."""
+    lock = InstanceLock(settings.state_dir)
+    lock.acquire()
+    try:
+        with _listen(settings.host, settings.port) as listener:
+            app = create_app(settings)
+            services: Services = app.state.services
+            services.bound_port = listener.getsockname()[1]
+            server = _Server(_config(app, settings))
+            asyncio.run(_serve(server, listener, services, say))
+    finally:
+        lock.release()
+
+
+def _config(app: object, settings: Settings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=True,
+        forwarded_allow_ips=settings.trusted_proxies,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=30,
+    )
+
+
+class _Server(uvicorn.Server):
+    """Says when it accepts requests."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.accepting = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.should_exit:  # set when the lifespan failed
+            self.accepting.set()
+
+
+async def _serve(server: _Server, listener: socket.socket, services: Services, say: Callable[[str], None]) -> None:
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    accepting = asyncio.create_task(server.accepting.wait())
+    await asyncio.wait((serving, accepting), return_when=asyncio.FIRST_COMPLETED)
+    if accepting.done():
+        await _greet(services, say)
+    accepting.cancel()
+    await serving
+
+
+async def _greet(services: Services, say: Callable[[str], None]) -> None:
+    say(_("TunePlane console: {address}").format(address=services.public_address))
+    if services.executor.capabilities().runtime == "process":
+        say(_("Jobs run as plain processes: nothing is isolated. For development only."))
+    token = await services.accounts.issue_setup_token()
+    if token is not None:
+        say(_("Set up the first administrator (the link works once):"))
+        say(f"  {services.public_address}/setup?token={token}")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Bound before the roles start, so that the address given to jobs is the one that will answer."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise OSError(
+            error.errno,
+            _("the console cannot listen on {host}:{port}: {why}; choose another with --port").format(
+                host=host, port=port, why=error.strerror
+            ),
+        ) from error
+    listener.setblocking(False)
+    return listener

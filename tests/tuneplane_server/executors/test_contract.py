@@ -1,0 +1,145 @@
+"""One suite for every executor: the scripted one of the tests and the local one with real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tuneplane_server.executors.scripted import Container, ScriptedExecutor
+from tuneplane_server.domain.classify import Exit
+from tuneplane_server.domain.ids import make_id
+from tuneplane_server.executors.local import LocalExecutor
+from tuneplane_server.executors.port import CleanupState, Executor, Handle, LaunchPlan, MachinePlan, Observation
+from tuneplane_server.settings import load_settings
+
+SLEEPS = "trap 'exit 143' TERM\nwhile :; do sleep 0.05; done\n"
+DEAF = "trap '' TERM\nwhile :; do sleep 0.05; done\n"
+
+
+class Stage:
+    """An executor and a way to launch scripts on it."""
+
+    def __init__(self, executor: Executor, folder: Path) -> None:
+        self.executor, self._folder = executor, folder
+
+    def plan(self, script: str, attempt: int = 1, job_id: str | None = None, **env: str) -> LaunchPlan:
+        job = job_id or make_id(uuid.uuid4().int >> 81, uuid.uuid4().bytes[:4])
+        capsule = self._folder / f"{job}-{attempt}"
+        capsule.mkdir(exist_ok=True)
+        (capsule / "bootstrap.sh").write_text(script)
+        machine = MachinePlan(0, "node", (), None, None)
+        return LaunchPlan(job, attempt, None, capsule, env, (capsule,), (), (machine,))
+
+    async def ended(self, handle: Handle) -> Observation:
+        """The first observation that is not `running`."""
+        async with asyncio.timeout(20):
+            while True:
+                seen = await self.executor.observe(handle)
+                if not seen.running:
+                    return seen
+                await asyncio.sleep(0.02)
+
+    def script_end(self, handle: Handle, exit_code: int) -> None:
+        """The scripted executor runs no script: say how it ended."""
+        if isinstance(self.executor, ScriptedExecutor):
+            self.executor.containers[handle.job_id, handle.attempt].exit = Exit(False, exit_code)
+
+
+@pytest.fixture(params=["scripted", "local"])
+async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stage]:
+    if request.param == "scripted":
+        executor: Any = ScriptedExecutor()
+    else:
+        settings = load_settings({"TUNEPLANE_STORAGE_ROOT": str(tmp_path / "root"), "TUNEPLANE_RUNTIME": "process"})
+        executor = LocalExecutor(settings, "contract")
+    await executor.open()
+    yield Stage(executor, tmp_path)
+    for handle in await executor.owned():
+        await executor.cleanup(handle)
+    await executor.close()
+
+
+async def test_a_launched_attempt_is_present_and_owned(stage: Stage) -> None:
+    plan = stage.plan(SLEEPS)
+    handle = await stage.executor.launch(plan)
+    assert (handle.job_id, handle.attempt) == (plan.job_id, 1)
+    seen = await stage.executor.observe(handle)
+    assert (seen.presence, seen.running, seen.exit) == ("present", True, None)
+    assert [(item.job_id, item.attempt) for item in await stage.executor.owned()] == [(plan.job_id, 1)]
+
+
+async def test_launching_twice_gets_the_first(stage: Stage) -> None:
+    plan = stage.plan(SLEEPS)
+    assert await stage.executor.launch(plan) == await stage.executor.launch(plan)
+    assert len(await stage.executor.owned()) == 1
+
+
+async def test_a_handle_survives_the_ledger(stage: Stage) -> None:
+    handle = await stage.executor.launch(stage.plan(SLEEPS))
+    assert Handle.from_json(handle.to_json()) == handle
+    assert (await stage.executor.observe(Handle.from_json(handle.to_json()))).presence == "present"
+
+
+async def test_the_exit_code_is_seen(stage: Stage) -> None:
+    handle = await stage.executor.launch(stage.plan("echo last words >&2; exit 3\n"))
+    stage.script_end(handle, 3)
+    seen = await stage.ended(handle)
+    assert seen.presence == "present"
+    assert seen.exit is not None
+    assert seen.exit.exit_code == 3
+    if isinstance(stage.executor, LocalExecutor):
+        assert "last words" in seen.output
+
+
+async def test_stop_ends_it_and_ending_it_again_is_fine(stage: Stage) -> None:
+    handle = await stage.executor.launch(stage.plan(SLEEPS))
+    await stage.executor.stop(handle, timedelta(seconds=10))
+    assert not (await stage.executor.observe(handle)).running
+    await stage.executor.stop(handle, timedelta(seconds=10))
+
+
+async def test_what_ignores_sigterm_is_killed_after_the_grace(stage: Stage) -> None:
+    handle = await stage.executor.launch(stage.plan(DEAF))
+    if isinstance(stage.executor, ScriptedExecutor):
+        container: Container = stage.executor.containers[handle.job_id, 1]
+        container.ignores_sigterm = True
+    await stage.executor.stop(handle, timedelta(seconds=0.2))
+    seen = await stage.executor.observe(handle)
+    assert seen.exit is not None
+    assert seen.exit.signal == 9
+
+
+async def test_cleanup_proves_absence_and_may_be_repeated(stage: Stage) -> None:
+    handle = await stage.executor.launch(stage.plan(SLEEPS))
+    assert await stage.executor.cleanup(handle) is CleanupState.CONFIRMED
+    assert (await stage.executor.observe(handle)).presence == "absent"
+    assert await stage.executor.owned() == []
+    assert await stage.executor.cleanup(handle) is CleanupState.CONFIRMED
+
+
+async def test_cleanup_finds_a_launch_nobody_saw_the_end_of(stage: Stage) -> None:
+    plan = stage.plan(SLEEPS)
+    await stage.executor.launch(plan)
+    assert await stage.executor.cleanup(Handle(plan.job_id, 1)) is CleanupState.CONFIRMED
+    assert await stage.executor.owned() == []
+
+
+async def test_cleanup_leaves_other_attempts_alone(stage: Stage) -> None:
+    first = stage.plan(SLEEPS)
+    second = stage.plan(SLEEPS, attempt=2, job_id=first.job_id)
+    await stage.executor.launch(first)
+    await stage.executor.launch(second)
+    await stage.executor.cleanup(Handle(first.job_id, 1))
+    assert [item.attempt for item in await stage.executor.owned()] == [2]
+
+
+async def test_there_is_a_machine_with_cpus(stage: Stage) -> None:
+    (node,) = await stage.executor.nodes()
+    assert node.cpus >= 1
+    assert node.memory_gb > 0

@@ -1,0 +1,230 @@
+"""A console without its loops' timers: time stands still until told, and each round of the roles is a call."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import inspect, select
+
+from tests.tuneplane_server.executors.scripted import Container, ScriptedExecutor
+from tuneplane.contract.digests import digest_json
+from tuneplane.recipes import index
+from tuneplane_server.background.roles import BackgroundRoles
+from tuneplane_server.background.wiring import build_roles
+from tuneplane_server.clock import Clock
+from tuneplane_server.executors.port import Executor
+from tuneplane_server.features.accounts.principal import SCOPES, Principal
+from tuneplane_server.features.hardware.tables import GpuHoldRow
+from tuneplane_server.features.jobs.tables import AttemptRow, JobEventRow, JobRow
+from tuneplane_server.services import Services
+from tuneplane_server.settings import load_settings
+
+INGEST = "http://127.0.0.1:1"
+PASSWORD = "four random words here"
+
+
+def package() -> bytes:
+    """A small lab as `tp` would pack it."""
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as archive:
+        for name, text in {"tuneplane.yaml": "name: lab\n", "experiments/first/train.sh": "true\n"}.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return gzip.compress(tar.getvalue(), mtime=0)
+
+
+def jobspec(method: str = "custom/custom", **spec: Any) -> dict[str, Any]:
+    """A JobSpec that is admitted on the CPU profile; `spec` replaces parts of it."""
+    entry = index.entry(method)
+    manifest = entry["manifest"]
+    version = manifest["runtime"]["default_version"]
+    config: dict[str, Any] = spec.pop("config", {})
+    return {
+        "apiVersion": "tuneplane/v1",
+        "kind": "TrainingJob",
+        "metadata": {"name": "first", "project": "lab"},
+        "spec": {
+            "recipe": {"name": method, "version": manifest["version"], "digest": entry["digest"]},
+            "framework": {
+                "kind": manifest["framework"],
+                "version": version,
+                "runtime_id": manifest["runtime"]["versions"][version]["runtime_id"],
+                "observability": manifest["adapter_options"]["observability"],
+                "observability_url": "https://curves.example.org/run",
+            },
+            "resources": {
+                "pools": [{"name": "main", "series": "cpu", "nodes": 1, "gpus_per_node": 0, "cpus": 1, "memory_gb": 1}]
+            },
+            "config": config,
+            **spec,
+        },
+        "provenance": {
+            "client_version": "0.1.0",
+            "config_digest": digest_json(config),
+            "package_digest": hashlib.sha256(package()).hexdigest(),
+        },
+    }
+
+
+def gpu_pool(gpus: int) -> dict[str, Any]:
+    return {"pools": [{"name": "main", "series": "h200", "nodes": 1, "gpus_per_node": gpus}]}
+
+
+@dataclass
+class StillTime:
+    now: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def clock(self) -> Clock:
+        return Clock(now=self._tick)
+
+    def pass_(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    def _tick(self) -> datetime:
+        self.now += timedelta(milliseconds=1)  # ids and listings sort by time
+        return self.now
+
+
+@dataclass
+class Harness:
+    """`roles` are those of one console process; `restart` puts a new one in its place, as after SIGKILL."""
+
+    url: str
+    folder: Path
+    executor: Executor
+    extra: dict[str, str] = field(default_factory=dict)
+    time: StillTime = field(default_factory=StillTime)
+
+    def __post_init__(self) -> None:
+        self.services = self._services(self.folder / "data")
+        self.roles: BackgroundRoles = build_roles(self.services)
+
+    def _services(self, data: Path) -> Services:
+        settings = load_settings(
+            {
+                "TUNEPLANE_STORAGE_ROOT": str(self.folder / "root"),
+                "TUNEPLANE_DATA_DIR": str(data),
+                "TUNEPLANE_DATABASE_URL": self.url,
+                "TUNEPLANE_RUNTIME": "process",
+                **self.extra,
+            }
+        )
+        return Services(settings, self.time.clock(), self.executor)
+
+    @property
+    def scripted(self) -> ScriptedExecutor:
+        assert isinstance(self.executor, ScriptedExecutor)
+        return self.executor
+
+    async def user(self, name: str = "ada", *, admin: bool = False) -> Principal:
+        row = await self.services.accounts.add_user(name, None, admin=admin, actor="test")
+        return Principal(row.id, row.username, row.admin, frozenset(SCOPES))
+
+    async def bring_package(self, principal: Principal) -> None:
+        content = package()
+
+        async def chunks() -> AsyncIterator[bytes]:
+            yield content
+
+        await self.services.packages.put(principal, hashlib.sha256(content).hexdigest(), chunks())
+
+    async def submit(self, principal: Principal, spec: dict[str, Any] | None = None, key: str | None = None) -> str:
+        row = await self.services.jobs.submit(principal, spec or jobspec(), key=key, ingest_address=INGEST)
+        return row.id
+
+    async def round(self, times: int = 1) -> None:
+        """Each role looks once and works until nothing is being worked on."""
+        for _time in range(times):
+            for loop in self.roles.loops:
+                await loop.tick()
+                await loop.idle()
+
+    async def restart(self) -> None:
+        """The process is gone without a word; a new one of the same installation starts."""
+        self.services = self._services(self.folder / "data")
+        self.roles = build_roles(self.services)
+        await self.roles._leases.forget_own()
+        await self.roles.adopt()
+
+    def replica(self) -> Harness:
+        """Another installation on the same database, storage and executor."""
+        other = Harness(self.url, self.folder, self.executor, self.extra, self.time)
+        other.services = other._services(self.folder / "data-2")
+        other.roles = build_roles(other.services)
+        return other
+
+    async def job(self, job_id: str) -> JobRow:
+        async with self.services.database.session() as session:
+            row = await session.get(JobRow, job_id)
+        assert row is not None
+        return row
+
+    async def events(self, job_id: str) -> list[JobEventRow]:
+        async with self.services.database.session() as session:
+            query = select(JobEventRow).where(JobEventRow.job_id == job_id).order_by(JobEventRow.seq)
+            return list(await session.scalars(query))
+
+    async def kinds(self, job_id: str, *, ignored: bool = False) -> list[str]:
+        return [event.kind for event in await self.events(job_id) if event.ignored is ignored]
+
+    async def held_gpus(self) -> list[int]:
+        async with self.services.database.session() as session:
+            return sorted(await session.scalars(select(GpuHoldRow.gpu_index)))
+
+    def out(self, job: JobRow, attempt: int | None = None) -> Path:
+        return self.services.storage.attempt(job.owner, job.project, job.id, attempt or job.attempt).out
+
+    async def write_outcome(self, job_id: str, result: str = "succeeded", **known: Any) -> None:
+        """What the runner leaves."""
+        job = await self.job(job_id)
+        outcome = {
+            "apiVersion": "tuneplane/outcome/v1",
+            "job": job.id,
+            "attempt": job.attempt,
+            "machine_rank": 0,
+            "result": result,
+            "exit_code": 0 if result == "succeeded" else 1,
+            "finished_at": 1.0,
+            "spool_drained": True,
+            **known,
+        }
+        self.out(job).mkdir(parents=True, exist_ok=True)
+        (self.out(job) / "outcome.json").write_text(json.dumps(outcome))
+
+    async def running_job(self, principal: Principal, spec: dict[str, Any] | None = None) -> str:
+        """A submitted job that the roles have placed, launched and seen running."""
+        job_id = await self.submit(principal, spec)
+        await self.round()
+        assert (await self.job(job_id)).phase == "running"
+        return job_id
+
+    async def put_live_jobs(self, principal: Principal, count: int) -> list[str]:
+        """As if so many jobs had been submitted and seen running; quicker than doing it."""
+        template = await self.job(await self.running_job(principal))
+        columns = {column.key: getattr(template, column.key) for column in inspect(JobRow).columns}
+        ids = [template.id]
+        async with self.services.database.begin() as session:
+            for _number in range(count - 1):
+                job_id = self.services.clock.new_id()
+                ids.append(job_id)
+                handle = {"job_id": job_id, "attempt": 1, "data": {}}
+                session.add(JobRow(**columns | {"id": job_id, "handle": handle}))
+            await session.flush()
+            for job_id in ids[1:]:
+                session.add(AttemptRow(job_id=job_id, n=1, phase="running", placement=[], created_at=self.time.now))
+                self.scripted.containers[job_id, 1] = Container(self.scripted.containers[template.id, 1].plan)
+        return ids
+
+    async def close(self) -> None:
+        await self.services.telemetry.close()
+        await self.services.database.close()
