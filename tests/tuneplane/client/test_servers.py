@@ -169,8 +169,8 @@ def test_a_lock_that_never_opens_is_given_up(home: Path, monkeypatch: pytest.Mon
 
 
 def test_a_server_logged_in_to_by_address_gets_a_name() -> None:
-    assert servers.name_for("http://127.0.0.1:8000") == "default"
-    servers.add_server("default", "http://127.0.0.1:8000")
-    assert servers.name_for("http://127.0.0.1:8000") == "default"
+    assert servers.name_for("http://127.0.0.1:8642") == "default"
+    servers.add_server("default", "http://127.0.0.1:8642")
+    assert servers.name_for("http://127.0.0.1:8642") == "default"
     assert servers.name_for("https://gpu.example:8443") == "gpu.example-8443"
     assert servers.name_for("https://[::1]:8443") == "server"

@@ -9,7 +9,7 @@ _ABOUT = N_("TunePlane: write, check, submit and follow LLM post-training experi
 _EXAMPLES = (
     "tp init my-lab && cd my-lab",
     "tp new first --method trl/sft",
-    "tp login http://127.0.0.1:8000",
+    "tp login http://127.0.0.1:8642",
     "tp submit first --profile cpu --follow",
 )
 _EXIT_CODES = N_(

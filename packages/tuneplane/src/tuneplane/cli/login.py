@@ -24,7 +24,7 @@ MAX_TOKEN_CHARACTERS = 4096
 
 
 @tp_command(
-    "tp login http://127.0.0.1:8000",
+    "tp login http://127.0.0.1:8642",
     "tp login team",
     "tp login https://tuneplane.example --token-stdin < token.txt",
     about=_(

@@ -89,7 +89,7 @@ def choose(wanted: str | None = None) -> Server:
     named = {server.name: server for server in servers}
     if not asked and not current:
         raise NotSignedInError(
-            _("no server is known yet"), _("log in with: tp login <address>, for example http://127.0.0.1:8000")
+            _("no server is known yet"), _("log in with: tp login <address>, for example http://127.0.0.1:8642")
         )
     server = named.get(asked or current) or _by_url(asked or current, servers)
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
