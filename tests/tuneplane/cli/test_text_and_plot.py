@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tuneplane.cli.job.show_text import age, duration, local_time, moment
 from tuneplane.cli.plot import plot
-from tuneplane.cli.text import clean, fields, table, width
+from tuneplane.cli.text import clean, fields, table, width, wrap
 
 
 def test_columns_line_up_also_with_wide_characters() -> None:
@@ -22,6 +22,20 @@ def test_columns_line_up_also_with_wide_characters() -> None:
 
 def test_fields_without_a_value_are_left_out() -> None:
     assert fields([("a", 1), ("long", None), ("b", ""), ("c", 0)]) == "a  1\nc  0\n"
+
+
+def test_wrapped_lines_fit_also_with_wide_characters() -> None:
+    text = "检查锁、config 的每个键（类型和范围），以及方法需要的文件。不需要控制台。"
+    for columns in range(12, 60):
+        lines = wrap(text, columns, "  ")
+        assert all(width(line) <= columns for line in lines)
+        assert "".join(line.strip() for line in lines).replace(" ", "") == text.replace(" ", "")
+        assert not any(line.lstrip()[0] in "，。、）" or line[-1] == "（" for line in lines)
+
+
+def test_words_are_kept_whole_when_wrapped() -> None:
+    assert wrap("one two  three https://tuneplane.example/x", 9) == ["one two", "three", "https://tuneplane.example/x"]
+    assert wrap("", 9) == []
 
 
 @pytest.mark.parametrize(

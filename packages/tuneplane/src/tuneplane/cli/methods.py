@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from typing import Any
 
 import click
 
 from tuneplane.cli.options import json_option, tp_command
-from tuneplane.cli.text import fields, table, write, write_json
-from tuneplane.i18n import _
+from tuneplane.cli.text import fields, table, wrap, write, write_json
+from tuneplane.i18n import N_, _
 from tuneplane.recipes.index import Entry, catalog_digest, config_keys, entry, load_index, prose
 
 _WORDS = ("list", "show")
 WIDTH = 100
+# The groups that the manifests of the catalog sort parameters into; they are shown through gettext.
+GROUPS = (
+    N_("duration"),
+    N_("evaluation"),
+    N_("generation"),
+    N_("lora"),
+    N_("method"),
+    N_("optimizer"),
+    N_("precision"),
+    N_("saving"),
+    N_("sequence"),
+)
 
 
 @tp_command(
@@ -91,7 +102,7 @@ def _show(item: Entry, as_json: bool) -> None:
         groups.setdefault(param["group"], []).append(name)
     for group, names in groups.items():
         write(
-            f"\n{group}\n"
+            f"\n{_(group)}\n"
             + "".join(_param_text(name, manifest["params"][name], words["params"][name]) for name in names)
         )
     count = len(config_keys(item) or {})
@@ -112,8 +123,7 @@ def _param_text(name: str, param: dict[str, Any], doc: str) -> str:
 
 
 def _wrapped(text: str) -> list[str]:
-    indent = "      "
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+    return wrap(text, WIDTH, indent="      ")
 
 
 def _type(param: dict[str, Any]) -> str:

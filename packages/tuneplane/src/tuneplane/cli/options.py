@@ -7,20 +7,26 @@ from typing import Any
 
 import click
 
+from tuneplane.cli.help_format import HelpFormatter
 from tuneplane.i18n import _
 
 Function = Callable[..., Any]
 
 
+class TpContext(click.Context):
+    formatter_class = HelpFormatter
+
+
 class TpCommand(click.Command):
     """A command whose help begins with the summary that the table of commands has for it."""
 
+    context_class = TpContext
     summary = ""
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write_paragraph()
         with formatter.indentation():
-            formatter.write_text(f"{self.summary}.")
+            formatter.write_text(_("{sentence}.").format(sentence=self.summary))
         super().format_help_text(ctx, formatter)
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+_WIDE = "\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6"
+# What a line may break before: a word or one wide character, with the opening marks before it and the closing ones after it.
+_PIECE = re.compile(rf"\s*[（《「『]*(?:[{_WIDE}]|[^\s{_WIDE}]+|\S)[，。、；：？！）》」』]*")
 
 
 def clean(text: str, *, keep_lines: bool = False) -> str:
@@ -25,6 +30,18 @@ def width(text: str) -> int:
     from unicodedata import combining, east_asian_width
 
     return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def wrap(text: str, columns: int, indent: str = "") -> list[str]:
+    """Lines of at most `columns` columns, `indent` included; breaks at spaces and between wide characters. A longer word stays whole."""
+    lines: list[str] = []
+    line = ""
+    for piece in _PIECE.findall(text):
+        if line and width(line) + width(piece) > columns - width(indent):
+            lines.append(line)
+            line = ""
+        line += piece if line else piece.lstrip()
+    return [indent + item for item in [*lines, line] if item]
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
