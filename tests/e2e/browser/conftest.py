@@ -72,7 +72,7 @@ class _Quiet(SimpleHTTPRequestHandler):
         else:
             super().do_GET()
 
-    def log_message(self, *_arguments: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name in the base class
         """Requests for files are no news."""
 
 

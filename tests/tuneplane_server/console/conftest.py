@@ -56,7 +56,9 @@ class Browser:
         return await self.client.get(path, headers={"Accept": HTML, "Accept-Language": language, **headers})
 
     async def post(self, path: str, *, csrf: bool = True, site: str = "same-origin", **fields: Any) -> httpx.Response:
-        data = fields | ({"csrf_token": self.csrf} if csrf else {})
+        return await self.send(path, fields | ({"csrf_token": self.csrf} if csrf else {}), site)
+
+    async def send(self, path: str, data: dict[str, Any], site: str = "same-origin") -> httpx.Response:
         return await self.client.post(path, data=data, headers={"Accept": HTML, "Sec-Fetch-Site": site})
 
     async def sign_in(self, name: str, password: str) -> httpx.Response:
@@ -109,8 +111,8 @@ class Page(HTMLParser):
         self.text = ""
         self._script: dict[str, str | None] | None = None
 
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        values = dict(attributes)
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
         self.tags.append((tag, values))
         if tag == "meta" and values.get("name"):
             self.meta[str(values["name"])] = values.get("content") or ""

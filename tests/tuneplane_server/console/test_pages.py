@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from fastapi import FastAPI
 
 from tests.tuneplane_server.console.conftest import app_of, browsing, read
 
@@ -135,17 +134,13 @@ async def test_a_failure_of_ours_is_a_page_without_its_details(site: Harness, br
     async def broken() -> None:
         raise RuntimeError("secret detail")
 
-    _first(app, "/broken", broken)
+    app.add_api_route("/broken", broken)
     async with browsing(app) as reader:
         answer = await reader.get("/broken")
     assert answer.status_code == 500
     assert "The console failed" in answer.text
     assert "secret detail" not in answer.text
     assert read(answer.text).inline == []
-
-
-def _first(app: FastAPI, path: str, endpoint: object) -> None:
-    app.add_api_route(path, endpoint)  # type: ignore[arg-type]
 
 
 async def test_the_banner_says_when_background_work_is_off(site: Harness, browser: Browser) -> None:

@@ -30,8 +30,13 @@ def job(**changes: Any) -> dict[str, Any]:
 def test_the_methods_main_metric_stands_for_the_job() -> None:
     latest = {name: {"step": 4, "value": 1.0, "time": 0.0} for name in ("train/loss", "train/reward", "system/gpu")}
     assert jobs.main_metric(latest, "train/reward") == {"name": "train/reward", "step": 4, "value": 1.0, "time": 0.0}
-    assert jobs.main_metric(latest, None)["name"] == "train/loss"  # type: ignore[index]
-    assert jobs.main_metric({"train/zeta": latest["train/loss"]}, "train/loss")["name"] == "train/zeta"  # type: ignore[index]
+    for found, primary, name in (
+        (latest, None, "train/loss"),
+        ({"train/zeta": latest["train/loss"]}, "train/loss", "train/zeta"),
+    ):
+        shown = jobs.main_metric(found, primary)
+        assert shown is not None
+        assert shown["name"] == name
     assert jobs.main_metric({"system/gpu": latest["system/gpu"]}, None) is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -79,14 +80,17 @@ def _environment(assets: StaticTree) -> Environment:
         extensions=["jinja2.ext.i18n"],
         auto_reload=False,
     )
-    environment.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]
-    environment.globals.update(
-        asset=assets.url,
-        icon=icon,
-        query=query,
-        PHASE_WORDS=display.PHASE_WORDS,
-        PHASE_ICONS=display.PHASE_ICONS,
-    )
+    # The i18n extension adds this method to the environment at run time.
+    install_gettext: Callable[..., None] = getattr(environment, "install_gettext_callables")  # noqa: B009
+    install_gettext(_, ngettext, newstyle=True)
+    names: dict[str, Any] = environment.globals
+    names |= {
+        "asset": assets.url,
+        "icon": icon,
+        "query": query,
+        "PHASE_WORDS": display.PHASE_WORDS,
+        "PHASE_ICONS": display.PHASE_ICONS,
+    }
     environment.filters.update(
         duration=display.duration,
         relative=display.relative,

@@ -22,10 +22,10 @@ def present(listing: Listing) -> dict[str, Any]:
 
 
 def _tree(attempt: int, files: list[FileEntry]) -> dict[str, Any]:
-    root = _folder("") | {"attempt": attempt}
+    root: dict[str, Any] = _folder("") | {"attempt": attempt}
     for file in sorted(files, key=lambda file: file.path):
         *parents, name = file.path.split("/")
-        node = root
+        node: dict[str, Any] = root
         _count(node, file)
         for parent in parents:
             node = node["children"].setdefault(parent, _folder(parent))

@@ -13,7 +13,8 @@ const VIEWS = {
   logs: () => import("./logs/view.js"),
   samples: () => import("./samples.js"),
 };
-const TICK_MS = 3000;
+const TICK_MS = 4000;
+const SLOW_TICK_MS = 20000;
 const mounted = new Map();
 
 keepWhatTheReaderDid();
@@ -32,11 +33,12 @@ document.body.addEventListener("htmx:responseError", (event) => {
   report(new ApiError(event.detail.xhr.status, event.detail.xhr.statusText));
 });
 // Pages that refresh themselves do so while someone looks, and at once when someone looks again.
-setInterval(tick, TICK_MS);
-document.addEventListener("visibilitychange", tick);
+setInterval(() => tick("tp:tick"), TICK_MS);
+setInterval(() => tick("tp:slow-tick"), SLOW_TICK_MS);
+document.addEventListener("visibilitychange", () => tick("tp:tick"));
 
-function tick() {
-  if (document.visibilityState === "visible") document.body.dispatchEvent(new CustomEvent("tp:tick"));
+function tick(name) {
+  if (document.visibilityState === "visible") document.body.dispatchEvent(new CustomEvent(name));
 }
 
 /** Each view module exports mount(element), which returns a function that ends it (or nothing). */

@@ -1,6 +1,6 @@
 /** One chart: a card with a name, a value and a uPlot canvas. */
 
-import { number, clock } from "../format.js";
+import { clock, number, timeOfDay } from "../format.js";
 import { t } from "../i18n.js";
 import { smooth } from "./series.js";
 
@@ -234,6 +234,7 @@ function logTicks(min, max) {
 function timeTicks(_plot, ticks) {
   const spread = (ticks.at(-1) ?? 0) - (ticks[0] ?? 0);
   return ticks.map((tick) => {
+    if (spread < 10) return timeOfDay(new Date(tick * 1000)).slice(0, 10);
     const text = clock(new Date(tick * 1000));
     return spread > 2 * 86400 ? text.slice(5, 10) : spread > 600 ? text.slice(11, 16) : text.slice(11);
   });

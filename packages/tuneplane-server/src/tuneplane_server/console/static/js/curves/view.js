@@ -13,6 +13,7 @@ import { Series } from "./series.js";
 import { readOptions, startToolbar } from "./toolbar.js";
 
 const GROUPS = ["train", "validation", "system", "raw"];
+const MOST_GROUPS = 24;
 const FIRST_SHOWN = 60; // charts of one group before "show all"
 const NAMES_PER_REQUEST = 12;
 const MAX_POINTS = 600;
@@ -78,8 +79,14 @@ class CurvesView {
     }
     const entry = { name, facts, series: new Series(name), card: null, chart: null, loaded: false, seen: false };
     this.entries.set(name, entry);
-    this.#group(name.includes("/") ? name.split("/")[0] : "raw").names.push(name);
+    this.#group(this.#prefixOf(name)).names.push(name);
     return entry;
+  }
+
+  /** A script with a name of its own for everything does not get a heading for each. */
+  #prefixOf(name) {
+    const prefix = name.includes("/") ? name.split("/")[0] : "raw";
+    return this.groups.has(prefix) || GROUPS.includes(prefix) || this.groups.size < MOST_GROUPS ? prefix : "raw";
   }
 
   #group(prefix) {
