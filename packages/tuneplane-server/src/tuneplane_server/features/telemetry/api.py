@@ -16,7 +16,7 @@ from tuneplane_server.domain import downsample
 from tuneplane_server.domain.cursors import FDS, CursorError, LogCursor, decode_log_cursor, encode_log_cursor
 from tuneplane_server.features.accounts.deps import Reader, services_of
 from tuneplane_server.features.accounts.principal import Principal
-from tuneplane_server.features.jobs.views import job_view
+from tuneplane_server.features.jobs.presenting import present_list
 from tuneplane_server.features.telemetry.curves import NAMES_AT_ONCE
 from tuneplane_server.features.telemetry.log_reader import LogPage, LogQuery
 from tuneplane_server.features.telemetry.service import topic
@@ -34,7 +34,7 @@ router = APIRouter(prefix="/api/v1/jobs/{job_id}", tags=["telemetry"])
 Attempt = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
 Rank = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
 MainRank = Annotated[int, Query(ge=0, le=2**31 - 1)]
-MAX_CURSOR = 64 * 1024
+MAX_CURSOR = 32 * 1024
 MAX_TAIL = 20_000
 
 
@@ -154,10 +154,7 @@ async def stream(
         return Look(await services.telemetry.usage(row.id), current.version)
 
     async def job() -> Any:
-        current = await services.jobs.get(principal, row.id)
-        attempts = await services.jobs.attempts([row.id])
-        latest = await services.telemetry.latest_of([row.id])
-        view = job_view(current, attempts[row.id], latest.get(row.id), with_spec=False)
+        (view,) = await present_list(services, [await services.jobs.get(principal, row.id)])
         return view.model_dump(mode="json", by_alias=True)
 
     known = int(last_event_id) if last_event_id and last_event_id.isdecimal() and len(last_event_id) < 19 else None
