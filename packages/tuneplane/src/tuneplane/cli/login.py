@@ -120,7 +120,7 @@ def _accepted(url: str, token: str, ca_file: str | None) -> str:
             if isinstance(error, ProblemError) and error.code != "token-invalid":
                 raise
             message = _("{server} does not accept this token").format(server=url)
-            raise NotSignedInError(message, _("make a new one in the console, under Settings → Tokens")) from None
+            raise NotSignedInError(message, _("make a new one in the console, under Access tokens")) from None
 
 
 def _warn_plain_http(url: str) -> None:

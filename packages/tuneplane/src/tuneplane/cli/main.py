@@ -32,7 +32,9 @@ def main() -> int:
         return BROKEN_PIPE
     except OSError as error:  # a full disk, at the flush
         _silence(sys.stdout)
-        sys.stderr.write(f"error: {error.strerror or error}\n")
+        from tuneplane.quoted_words import system_words
+
+        sys.stderr.write(f"{i18n._('error: ')}{system_words(error)}\n")
         return FAILED
     return code
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tuneplane.cli.exits import FAILED, NOT_SIGNED_IN, REFUSED, UNREACHABLE, USAGE
 from tuneplane.cli.text import clean
 from tuneplane.i18n import _, ngettext
+from tuneplane.quoted_words import system_words
 
 if TYPE_CHECKING:
     from tuneplane.contract.refusals import Refusal
@@ -59,7 +60,7 @@ def to_problem(error: BaseException) -> Problem | None:
         return Problem(error.code, error.message, error.hint, exit_code)
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        return Problem("os-error", f"{where}{error.strerror or error}", "", FAILED)
+        return Problem("os-error", f"{where}{system_words(error)}", "", FAILED)
     return None
 
 

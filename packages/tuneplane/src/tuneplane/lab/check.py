@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tuneplane.contract.refusals import Refusal, RefusedError
@@ -65,8 +65,16 @@ def _read_lock(experiment: Experiment, refusals: list[Refusal]) -> dict[str, Any
     try:
         return read_lock(experiment.lock, experiment.name)
     except RefusedError as error:
-        refusals.extend(error.refusals)
+        refusals.extend(_with_method(refusal, experiment) for refusal in error.refusals)
         return None
+
+
+def _with_method(refusal: Refusal, experiment: Experiment) -> Refusal:
+    """Without a lock nothing says which method it is; the command that mends it has to."""
+    if refusal.code != "lock-missing":
+        return refusal
+    hint = _("tp recipe lock {name} --method <framework>/<method>").format(name=experiment.name)
+    return replace(refusal, hint=hint)
 
 
 def _check_files(experiment: Experiment, entry: Entry) -> list[Refusal]:

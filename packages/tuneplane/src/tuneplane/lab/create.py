@@ -70,9 +70,12 @@ def create_lab(root: Path, name: str | None = None) -> CreatedLab:
 def _check(root: Path, project: str, *, named: bool) -> None:
     if not is_segment(project):
         message = _("“{name}” cannot be the name of a project").format(name=project[:80])
-        hint = _("use 1 to 63 of A-Z a-z 0-9 . _ -, first a letter or digit")
-        extra = "" if named else " " + _("(give one with --name)")
-        raise RefusedError([Refusal("name-invalid", message, hint + extra, field="name")])
+        hint = (
+            _("use 1 to 63 of A-Z a-z 0-9 . _ -, first a letter or digit")
+            if named
+            else _("use 1 to 63 of A-Z a-z 0-9 . _ -, first a letter or digit (give one with --name)")
+        )
+        raise RefusedError([Refusal("name-invalid", message, hint, field="name")])
     if (root / LAB_MARKER).exists():
         raise _already(root)
     outer = enclosing_root(root)

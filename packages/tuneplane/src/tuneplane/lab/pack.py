@@ -17,6 +17,7 @@ from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.i18n import _
 from tuneplane.lab.plan import PackagePlan, PackedFile
 from tuneplane.lab.secrets import SecretScanner
+from tuneplane.quoted_words import system_words
 
 # A fixed moment instead of the files' own times: 1980-01-01, the earliest that every archive format can hold.
 FIXED_TIME = 315532800
@@ -106,7 +107,7 @@ def _open(packed: PackedFile) -> int:
     try:
         descriptor = os.open(packed.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        message = _("{name} cannot be read: {why}").format(name=packed.name, why=error.strerror)
+        message = _("{name} cannot be read: {why}").format(name=packed.name, why=system_words(error))
         raise RefusedError([Refusal("file-missing", message, file=str(packed.path))]) from None
     if _same(packed, os.fstat(descriptor)):
         return descriptor

@@ -17,6 +17,7 @@ from tuneplane.lab.experiments import Experiment
 from tuneplane.lab.find import Lab
 from tuneplane.lab.ignore import IgnoreRules, never_packed
 from tuneplane.lab.secrets import secret_by_name, secret_directory
+from tuneplane.quoted_words import system_words
 
 SHARED_DIRS = ("common", "configs")
 DATASETS_DIR = "datasets"
@@ -105,7 +106,7 @@ class _Walk:
         try:
             info = real.stat()
         except OSError as error:
-            self._refuse("file-missing", name, _("cannot be read: {why}").format(why=error.strerror))
+            self._refuse("file-missing", name, _("cannot be read: {why}").format(why=system_words(error)))
             return
         is_directory = stat.S_ISDIR(info.st_mode)
         reason = self._exclusion(path, real, rules, is_directory, keep)
@@ -158,7 +159,7 @@ class _Walk:
         try:
             entries = sorted(os.listdir(real))  # noqa: PTH208 - names, not paths
         except OSError as error:
-            self._refuse("file-missing", name, _("cannot be read: {why}").format(why=error.strerror))
+            self._refuse("file-missing", name, _("cannot be read: {why}").format(why=system_words(error)))
             return
         top = name.count("/") == 1 and name.startswith(f"{EXPERIMENTS_DIR}/")
         for entry in entries:

@@ -18,6 +18,7 @@ import yaml
 
 from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.i18n import _
+from tuneplane.quoted_words import system_words, yaml_words
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_NODES = 100_000  # aliases can make a small file expand without end
@@ -53,9 +54,8 @@ def read_yaml(path: Path) -> Document:
     except FileNotFoundError:
         raise _refused(path, 0, _("there is no such file"), code="file-missing") from None
     except OSError as error:
-        raise _refused(
-            path, 0, _("cannot be read: {why}").format(why=error.strerror or error), code="file-missing"
-        ) from None
+        message = _("cannot be read: {why}").format(why=system_words(error))
+        raise _refused(path, 0, message, code="file-missing") from None
     if len(data) > MAX_BYTES:
         raise _refused(path, 0, _("is larger than {limit} MB").format(limit=MAX_BYTES // 1024 // 1024))
     return parse_yaml(data, path)
@@ -67,11 +67,11 @@ def parse_yaml(data: bytes, path: Path) -> Document:
         node = yaml.compose(data, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        text = " ".join(part for part in (error.context, error.problem) if part)
-        raise _refused(path, mark.line + 1 if mark else 0, _("is not YAML: {why}").format(why=text)) from None
+        message = _("is not YAML: {why}").format(why=yaml_words(error.context, error.problem))
+        raise _refused(path, mark.line + 1 if mark else 0, message) from None
     except yaml.YAMLError as error:
         text = str(getattr(error, "reason", error)).splitlines()[0]
-        raise _refused(path, 0, _("is not YAML: {why}").format(why=text)) from None
+        raise _refused(path, 0, _("is not YAML: {why}").format(why=yaml_words(None, text))) from None
     except RecursionError:
         raise _refused(path, 0, _("is nested too deeply")) from None
     reader = _Reader(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from tuneplane.cli.exits import FAILED, OK
@@ -29,7 +30,7 @@ def follow_logs(console: Console, job: str, query: dict[str, Any], printer: LogP
     """Print what is there; with `follow` also what comes, until the job is over and its output complete."""
     patience = Patience()
     cursor: str | None = None
-    with Changes(console, job) as changes:
+    with Changes(console, job) if follow else nullcontext() as changes:
         while True:
             page = patience.call(
                 lambda at=cursor: console.logs(
@@ -46,7 +47,7 @@ def follow_logs(console: Console, job: str, query: dict[str, Any], printer: LogP
             cursor = following
             if page.get("more"):
                 continue
-            if not follow:
+            if changes is None:
                 _say_dropped(page)
                 return
             changes.wait()

@@ -9,6 +9,7 @@ import sys
 from tuneplane.cli.job.show_text import local_time
 from tuneplane.cli.text import clean
 from tuneplane.client.types import LogLine
+from tuneplane.i18n import _
 
 # Colours are what trainers print escape sequences for; nothing else of them passes to a terminal.
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
@@ -36,7 +37,7 @@ class LogPrinter:
             prefix += f"[{rank}] "
         attempt = line.get("attempt")
         if attempt is not None and self._attempt is not None and attempt != self._attempt:
-            sys.stdout.write(f"--- attempt {attempt} ---\n")
+            sys.stdout.write(f"--- {_('attempt {n}').format(n=attempt)} ---\n")
         self._attempt = attempt if attempt is not None else self._attempt
         for text in line["text"].rstrip("\r\n").splitlines() or [""]:
             sys.stdout.write(f"{prefix}{self._shown(text)}\n")

@@ -47,7 +47,7 @@ def command(
 
 
 def _text(item: SampleItem) -> str:
-    head = f"── {_('step')} {item['step']} · {item['kind']}"
+    head = f"── {_('step {step}').format(step=item['step'])} · {item['kind']}"
     reward = item["data"].get("reward")
     if reward is not None:
         head += f" · {_('reward')} {reward}"

@@ -56,7 +56,7 @@ def _summary(job: Job) -> str:
             (_("started"), local_time(job.get("started_at"))),
             (_("finished"), local_time(job.get("finished_at"))),
             (_("time"), run_time(job) if job.get("started_at") else None),
-            (_("cleanup"), job.get("cleanup") if job.get("cleanup") == "pending" else None),
+            (_("cleanup"), _("pending") if job.get("cleanup") == "pending" else None),
         ]
     )
 
@@ -107,7 +107,7 @@ def _latest(job: Job) -> str:
 
 def _history(events: list[JobEvent]) -> str:
     rows = [(local_time(event["time"]), event["kind"], event.get("text") or _change(event)) for event in events]
-    return "\n" + table([_("TIME"), _("EVENT"), ""], rows) if rows else ""
+    return "\n" + table([_("WHEN"), _("EVENT"), ""], rows) if rows else ""
 
 
 def _change(event: JobEvent) -> str:
