@@ -148,24 +148,27 @@ class Launcher:
         """The handle, or None when the job was cancelled meanwhile: a cancel need not wait for an image pull."""
         attempt = await self._writer.attempt(row)
         plan = await self._preparer.prepare(row, attempt)
-        launching = asyncio.create_task(self._executor.launch(plan))
-        watching = asyncio.create_task(self._stopped(row))
-        try:
-            await asyncio.wait((launching, watching), return_when=asyncio.FIRST_COMPLETED)
-            return launching.result() if launching.done() else None
-        finally:
-            launching.cancel()
-            watching.cancel()
-            await asyncio.gather(launching, watching, return_exceptions=True)
+        over = asyncio.Event()
+        with self._wakeups.listen(f"job:{row.id}") as changed:
+            launching = asyncio.create_task(self._executor.launch(plan))
+            watching = asyncio.create_task(self._until_stopped(row, changed, over))
+            try:
+                await asyncio.wait((launching, watching), return_when=asyncio.FIRST_COMPLETED)
+                return launching.result() if launching.done() else None
+            finally:
+                launching.cancel()
+                over.set()
+                changed.set()  # it ends by itself: a query that is cancelled half-way costs its connection
+                await asyncio.gather(launching, watching, return_exceptions=True)
 
-    async def _stopped(self, row: JobRow) -> None:
-        with self._wakeups.listen(f"job:{row.id}") as event:
-            while True:
-                event.clear()
-                now = await self._writer.job(row.id)
-                if now is None or now.stop_cause is not None or now.attempt != row.attempt:
-                    return
-                await event.wait()
+    async def _until_stopped(self, row: JobRow, changed: asyncio.Event, over: asyncio.Event) -> None:
+        while not over.is_set():
+            changed.clear()
+            now = await self._writer.job(row.id)
+            if now is None or now.stop_cause is not None or now.attempt != row.attempt:
+                return
+            if not over.is_set():
+                await changed.wait()
 
     async def _delay(self, row: JobRow, lease: Lease, verdict: Verdict) -> None:
         """Try again later, until the deadline: then the attempt fails for what delayed it."""

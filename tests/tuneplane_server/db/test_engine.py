@@ -1,0 +1,134 @@
+"""Sessions that read, sessions that write, on both databases; and where SQLite is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, text
+from sqlalchemy.exc import DBAPIError, StatementError
+
+from tuneplane_server.db.engine import Database
+from tuneplane_server.db.filesystems import NetworkFilesystemError, filesystem_of, refuse_network_filesystem
+from tuneplane_server.features.accounts.tables import UserRow
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+
+
+def user(name: str, created_at: datetime = NOW) -> UserRow:
+    return UserRow(
+        id=name.rjust(16, "0"), username=name, username_key=name, admin=False, session_epoch=0, created_at=created_at
+    )
+
+
+async def test_a_write_is_kept_and_a_failed_one_is_not(database: Database) -> None:
+    async with database.begin() as session:
+        session.add(user("ada"))
+
+    async def fail_half_way() -> None:
+        async with database.begin() as session:
+            session.add(user("bob"))
+            await session.flush()
+            raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        await fail_half_way()
+    async with database.session() as session:
+        assert list(await session.scalars(select(UserRow.username))) == ["ada"]
+
+
+async def test_times_come_back_aware_in_utc_and_to_the_microsecond(database: Database) -> None:
+    elsewhere = NOW.astimezone(timezone(timedelta(hours=8)))
+    async with database.begin() as session:
+        session.add(user("ada", elsewhere))
+    async with database.session() as session:
+        row = await session.scalar(select(UserRow))
+    assert row is not None
+    assert (row.created_at, row.created_at.tzinfo) == (NOW, UTC)
+
+
+async def test_a_naive_time_is_refused(database: Database) -> None:
+    with pytest.raises(StatementError, match="naive"):
+        async with database.begin() as session:
+            session.add(user("ada", NOW.replace(tzinfo=None)))
+
+
+async def test_writers_wait_for_each_other_and_none_sees_a_locked_database(database: Database) -> None:
+    async def write(number: int) -> None:
+        async with database.begin() as session:
+            session.add(user(f"u{number}"))
+            await session.flush()
+            await asyncio.sleep(0)
+
+    async def read() -> None:
+        for _time in range(20):
+            async with database.session() as session:
+                await session.execute(select(UserRow))
+
+    await asyncio.gather(*(write(number) for number in range(30)), *(read() for _reader in range(8)))
+    async with database.session() as session:
+        assert len(list(await session.scalars(select(UserRow)))) == 30
+
+
+async def test_foreign_keys_are_enforced(database: Database) -> None:
+    columns, values = "id, owner_id, owner, name, created_at", "'p', 'nobody', 'x', 'y', '2026-01-01'"
+    with pytest.raises(DBAPIError, match=r"(?i)foreign key"):
+        await _execute(database, f"insert into projects ({columns}) values ({values})")
+
+
+async def _execute(database: Database, statement: str) -> None:
+    async with database.begin() as session:
+        await session.execute(text(statement))
+
+
+async def test_a_reading_session_of_sqlite_cannot_write(migrated_sqlite_url: str) -> None:
+    database = Database(migrated_sqlite_url)
+    try:
+        async with database.session() as session:
+            session.add(user("ada"))
+            with pytest.raises(DBAPIError, match="readonly"):
+                await session.flush()
+    finally:
+        await database.close()
+
+
+async def test_two_processes_may_write_one_sqlite_file(migrated_sqlite_url: str) -> None:
+    databases = [Database(migrated_sqlite_url) for _process in range(2)]
+
+    async def write(database: Database, start: int) -> None:
+        for number in range(start, start + 20):
+            async with database.begin() as session:
+                session.add(user(f"u{number}"))
+
+    await asyncio.gather(write(databases[0], 0), write(databases[1], 100))
+    async with databases[0].session() as session:
+        assert len(list(await session.scalars(select(UserRow)))) == 40
+    for database in databases:
+        await database.close()
+
+
+# --- scenario 20 ------------------------------------------------------------------------------------------------------
+
+MOUNTS = """\
+22 1 8:1 / / rw - ext4 /dev/sda1 rw
+30 22 0:40 / /mnt/shared rw shared:1 - {kind} server:/export rw
+31 30 8:2 / /mnt/shared/local\\040disk rw - xfs /dev/sdb1 rw
+bad line
+"""
+
+
+@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "lustre", "fuse.sshfs", "fuse", "ceph", "9p", "beegfs_nodev"])
+def test_sqlite_is_refused_on_a_network_filesystem_with_the_way_out(kind: str) -> None:
+    with pytest.raises(NetworkFilesystemError, match=r"TUNEPLANE_DATA_DIR.*TUNEPLANE_DATABASE_URL") as caught:
+        refuse_network_filesystem(Path("/mnt/shared/data/tuneplane.db"), MOUNTS.format(kind=kind))
+    assert kind in str(caught.value)
+
+
+def test_sqlite_is_fine_on_a_local_disk_even_below_a_network_one() -> None:
+    mounts = MOUNTS.format(kind="nfs4")
+    refuse_network_filesystem(Path("/var/lib/tuneplane/tuneplane.db"), mounts)
+    refuse_network_filesystem(Path("/mnt/shared/local disk/tuneplane.db"), mounts)
+    assert filesystem_of(Path("/mnt/shared/x"), mounts) == "nfs4"
+    assert filesystem_of(Path("/x"), "") == "unknown"
