@@ -41,8 +41,9 @@ def spawn(argv: Sequence[str], log: Path, env: Mapping[str, str] | None = None) 
     with log.open("ab") as output:
         # The file, not a pipe: the service outlives the xdist worker that started it.
         process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, env=env
-        )
+            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, env=env,
+            cwd=log.parent,  # Podman's monitor leaves a file in its working directory when a container runs out of memory
+        )  # fmt: skip
     process.returncode = 0  # it is ended by pid later; the interpreter need not warn that it still runs
     return ProcessId.of(process.pid)
 
