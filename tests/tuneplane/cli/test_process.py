@@ -18,6 +18,7 @@ from tests.tuneplane.cli.scripted_console import API, RUN, ScriptedConsole
 from tests.tuneplane.client.scripted_server import Reply, Request, as_json
 from tuneplane import i18n
 from tuneplane.cli import click_words, leaf
+from tuneplane.cli.job import ls as job_ls
 
 
 def test_both_names_of_the_command_are_installed() -> None:
@@ -90,6 +91,8 @@ def test_the_words_of_the_argument_parser_are_translated_too(tp: Tp, tmp_path: P
     with place.open("wb") as file:
         write_mo(file, catalog)
     monkeypatch.setattr(leaf, "LOCALE", tmp_path / "locale")
+    # click keeps a command's --help once it has made it, in the language of that moment.
+    monkeypatch.setattr(job_ls.command, "_help_option", None)
     monkeypatch.setenv("LANGUAGE", "")
     domain = gettext.textdomain()
     try:

@@ -17,6 +17,7 @@ from tuneplane.client.errors import ConsoleError, DamagedError
 from tuneplane.client.http import Console, Progress
 from tuneplane.client.types import ArtifactFile
 from tuneplane.i18n import _
+from tuneplane.quoted_words import system_words
 
 if TYPE_CHECKING:
     import httpx2
@@ -143,7 +144,7 @@ def _hash(path: Path) -> str:
 
 def _disk(error: OSError, target: Path) -> ConsoleError:
     hint = _("free some space, or choose another disk with --output") if error.errno == errno.ENOSPC else ""
-    return ConsoleError(_("{path} cannot be written: {why}").format(path=target, why=error.strerror or error), hint)
+    return ConsoleError(_("{path} cannot be written: {why}").format(path=target, why=system_words(error)), hint)
 
 
 def _shown(name: str) -> str:

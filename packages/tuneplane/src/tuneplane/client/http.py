@@ -20,6 +20,7 @@ from tuneplane.client.errors import UnreachableError
 from tuneplane.client.replies import failure, odd, parse_reply, read_body
 from tuneplane.client.transport import make_client
 from tuneplane.i18n import _
+from tuneplane.quoted_words import system_words
 
 if TYPE_CHECKING:
     import httpx2
@@ -326,6 +327,6 @@ def _pause(response: httpx2.Response | None, attempt: int) -> float:
     return min(0.2 * 2 ** (attempt - 1), MAX_WAIT_SECONDS)
 
 
-def _short(error: BaseException) -> str:
+def _short(error: Exception) -> str:
     """The library's own words on one line."""
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    return " ".join(system_words(error).split())[:300]

@@ -20,6 +20,7 @@ from tuneplane.contract.names import is_segment
 from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.i18n import _
 from tuneplane.lab.files import replace_file
+from tuneplane.quoted_words import json_words, system_words
 
 HOME_VARIABLE = "TUNEPLANE_HOME"
 SERVER_VARIABLE = "TUNEPLANE_SERVER"
@@ -213,11 +214,11 @@ def _read(name: str) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise _broken(path, str(getattr(error, "strerror", None) or error)) from None
+        raise _broken(path, system_words(error)) from None
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise _broken(path, str(error)) from None
+        raise _broken(path, json_words(error)) from None
     if not isinstance(value, dict):
         raise _broken(path, _("it holds no object"))
     return value
@@ -245,12 +246,12 @@ def _locked() -> Iterator[None]:
             directory.chmod(0o700)
         descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise _broken(directory, error.strerror or str(error)) from None
+        raise _broken(directory, system_words(error)) from None
     try:
         _lock(descriptor, directory)
         yield
     except OSError as error:
-        raise _broken(directory, error.strerror or str(error)) from None
+        raise _broken(directory, system_words(error)) from None
     finally:
         os.close(descriptor)
 

@@ -9,6 +9,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
+from tuneplane.i18n import _
+
 
 def mismatch(value: Any, shape: Any, at: str = "") -> str | None:
     """What does not fit, as `path: expected …`, or None when everything does. `at` is the path so far."""
@@ -33,7 +35,7 @@ def _record(value: Any, shape: Any, at: str) -> str | None:
         path = f"{at}.{key}" if at else key
         if key not in value:
             if required:
-                return f"{path}: missing"
+                return _("{path}: missing").format(path=path)
             continue
         if value[key] is None and not required:
             continue  # what may be missing may also be null: every reader asks with get()
@@ -78,4 +80,5 @@ def _keys(shape: Any) -> dict[str, tuple[Any, bool]]:
 def _expected(shape: Any, value: Any, at: str) -> str:
     name = "object" if is_typeddict(shape) or shape is dict else getattr(shape, "__name__", str(shape))
     found = {dict: "object", list: "list", str: "text", NoneType: "null", bool: "true/false"}
-    return f"{at or 'answer'}: expected {name}, found {found.get(type(value), type(value).__name__)}"
+    shown = found.get(type(value), type(value).__name__)
+    return _("{path}: expected {wanted}, found {found}").format(path=at or "$", wanted=name, found=shown)

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from tuneplane import __version__
 from tuneplane.client.errors import UnreachableError
 from tuneplane.i18n import _, current_language
+from tuneplane.quoted_words import system_words
 
 if TYPE_CHECKING:
     import httpx2
@@ -73,8 +74,6 @@ def _verify(url: str, ca_file: str | None) -> Any:
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:
         raise UnreachableError(
-            _("the certificate authority {file} cannot be used: {why}").format(
-                file=ca_file, why=error.strerror or error
-            ),
+            _("the certificate authority {file} cannot be used: {why}").format(file=ca_file, why=system_words(error)),
             _("name another file with: tp server add … --ca FILE"),
         ) from None

@@ -6,8 +6,10 @@ from math import isfinite
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from tuneplane.contract import names
+from tuneplane.i18n import _
 
 
 class Model(BaseModel):
@@ -29,25 +31,25 @@ class Model(BaseModel):
 
 def _segment(text: str) -> str:
     if not names.is_segment(text):
-        raise ValueError("must be 1 to 63 of A-Z a-z 0-9 . _ - and start with a letter or digit")
+        raise ValueError(_("must be 1 to 63 of A-Z a-z 0-9 . _ - and start with a letter or digit"))
     return text
 
 
 def _method(text: str) -> str:
     if not names.is_method_id(text):
-        raise ValueError("must be <framework>/<method>")
+        raise ValueError(_("must be <framework>/<method>"))
     return text
 
 
 def _sha256(text: str) -> str:
     if not names.is_sha256(text):
-        raise ValueError("must be 64 lower-case hex digits")
+        raise ValueError(_("must be 64 lower-case hex digits"))
     return text
 
 
 def _run_id(text: str) -> str:
     if not names.is_run_id(text):
-        raise ValueError("must be a run id")
+        raise ValueError(_("must be a run id"))
     return text
 
 
@@ -57,15 +59,17 @@ def _finite(value: Any) -> Any:
     while pending:
         item = pending.pop()
         if isinstance(item, float) and not isfinite(item):
-            raise ValueError("holds NaN or an infinity; numbers must be finite")
+            raise PydanticCustomError(
+                "finite_number", "{text}", {"text": _("holds NaN or an infinity; numbers must be finite")}
+            )
         if isinstance(item, dict):
             if not all(isinstance(key, str) for key in item):
-                raise ValueError("holds a key that is not text")
+                raise ValueError(_("holds a key that is not text"))
             pending.extend(item.values())
         elif isinstance(item, list):
             pending.extend(item)
         elif not isinstance(item, str | int | float | bool | None):
-            raise ValueError(f"holds a {type(item).__name__}, which JSON does not have")
+            raise ValueError(_("holds a {kind}, which JSON does not have").format(kind=type(item).__name__))
     return value
 
 

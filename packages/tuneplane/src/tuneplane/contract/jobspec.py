@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from tuneplane.contract import names
 from tuneplane.contract.base import Json, MethodId, Model, Segment, Sha256
 from tuneplane.contract.words import JOB_API_VERSION, JOB_KIND, is_identity_env
+from tuneplane.i18n import _
 
 
 class Metadata(Model):
@@ -38,21 +39,21 @@ class Framework(Model):
         if value is not None and (
             not value or value.startswith("-") or any(c.isspace() or not c.isprintable() for c in value)
         ):
-            raise ValueError("must be an image name with a tag or a digest")
+            raise ValueError(_("must be an image name with a tag or a digest"))
         if (
             value is not None
             and "@sha256:" not in value
             and ":" not in value.rsplit("/", 1)[-1]
             and not value.startswith("/")
         ):
-            raise ValueError("needs a tag or a digest, for example name:1.0")
+            raise ValueError(_("needs a tag or a digest, for example name:1.0"))
         return value
 
     @field_validator("observability_url")
     @classmethod
     def _url(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("http://", "https://")):
-            raise ValueError("must be an http or https URL")
+            raise ValueError(_("must be an http or https URL"))
         return value
 
 
@@ -70,7 +71,7 @@ class ModelRef(Model):
             return value
         if names.parse_hub_ref(value) or names.parse_run_ref(value):
             return value
-        raise ValueError("must be an absolute path, hf:/ms:/tp: reference or run/<id>/<kind>")
+        raise ValueError(_("must be an absolute path, hf:/ms:/tp: reference or run/<id>/<kind>"))
 
 
 class DataRef(Model):
@@ -86,20 +87,20 @@ class DataRef(Model):
         if value is not None:
             ref = names.parse_owned_ref(value)
             if ref is None or ref.version is None:
-                raise ValueError("must be <owner>/<name>@<version>")
+                raise ValueError(_("must be <owner>/<name>@<version>"))
         return value
 
     @field_validator("path")
     @classmethod
     def _path(cls, value: str | None) -> str | None:
         if value is not None and (not value.startswith("/") or "\0" in value or "/../" in f"{value}/"):
-            raise ValueError("must be an absolute path without ..")
+            raise ValueError(_("must be an absolute path without .."))
         return value
 
     @model_validator(mode="after")
     def _one(self) -> DataRef:
         if (self.dataset is None) == (self.path is None):
-            raise ValueError("give dataset or path, not both")
+            raise ValueError(_("give dataset or path, not both"))
         return self
 
 
@@ -118,7 +119,7 @@ class Data(Model):
         for item in value:
             ref = names.parse_owned_ref(item)
             if ref is None or ref.version is not None:
-                raise ValueError(f"volume {item!r} must be <owner>/<name>")
+                raise ValueError(_("volume “{name}” must be <owner>/<name>").format(name=item))
         return value
 
 
@@ -136,7 +137,7 @@ class Pool(Model):
     @model_validator(mode="after")
     def _cpu_pool(self) -> Pool:
         if self.gpus_per_node == 0 and (self.cpus is None or self.memory_gb is None):
-            raise ValueError("a pool without GPUs needs cpus and memory_gb")
+            raise ValueError(_("a pool without GPUs needs cpus and memory_gb"))
         return self
 
 
@@ -148,14 +149,14 @@ class Resources(Model):
     def _roles(self) -> Resources:
         pool_names = [pool.name for pool in self.pools]
         if len(set(pool_names)) != len(pool_names):
-            raise ValueError("pool names must be unique")
+            raise ValueError(_("pool names must be unique"))
         unknown = sorted(set(self.roles.values()) - set(pool_names))
         if unknown:
-            raise ValueError(f"roles name unknown pools: {', '.join(unknown)}")
+            raise ValueError(_("roles name unknown pools: {names}").format(names=", ".join(unknown)))
         if len(self.pools) > 1:
             idle = sorted(set(pool_names) - set(self.roles.values()))
             if idle:
-                raise ValueError(f"pools without a role: {', '.join(idle)}")
+                raise ValueError(_("pools without a role: {names}").format(names=", ".join(idle)))
         return self
 
 
@@ -213,11 +214,11 @@ class Spec(Model):
     def _env(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
             if not names.is_env_name(name):
-                raise ValueError(f"{name!r} is not an environment variable name")
+                raise ValueError(_("“{name}” is not an environment variable name").format(name=name))
             if is_identity_env(name):
-                raise ValueError(f"{name} belongs to the platform")
+                raise ValueError(_("{key} belongs to the platform").format(key=name))
             if "\0" in text:
-                raise ValueError(f"{name} holds a NUL")
+                raise ValueError(_("{key} holds a NUL").format(key=name))
         return value
 
 

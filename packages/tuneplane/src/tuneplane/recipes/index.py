@@ -14,6 +14,7 @@ from typing import Any
 
 from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.i18n import _, current_language
+from tuneplane.quoted_words import system_words
 
 CATALOG = Path(__file__).parent / "catalog"
 INDEX_FILE = "index.json"
@@ -76,7 +77,7 @@ def verify(method: str, catalog: Path = CATALOG) -> list[Refusal]:
         manifest = digest_bytes((catalog / method / MANIFEST_FILE).read_bytes())
         template = digest_tree(read_template(catalog / method / found["manifest"]["template"]))
     except OSError as error:
-        return [_changed(method, f"{error.filename}: {error.strerror}")]
+        return [_changed(method, f"{error.filename}: {system_words(error)}")]
     changed = []
     if manifest != load_index(catalog)["files"][method]:
         changed.append(_changed(method, MANIFEST_FILE))

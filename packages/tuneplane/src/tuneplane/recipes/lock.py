@@ -18,6 +18,7 @@ from tuneplane.contract import names
 from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.contract.words import LEGACY_LOCK_PREFIX, LOCK_API_VERSION
 from tuneplane.i18n import _
+from tuneplane.quoted_words import json_words, system_words
 from tuneplane.recipes.index import Entry, installed_changes, unknown_method
 
 REQUIRED_CORE = "0.1.0"  # the first client that reads this form of lock
@@ -95,7 +96,7 @@ def read_lock(path: Path, experiment: str = "") -> dict[str, Any]:
             [Refusal("lock-missing", _("the experiment has no recipe.lock.json"), hint, file=str(path))]
         ) from None
     except OSError as error:
-        message = _("the lock cannot be read: {why}").format(why=error.strerror or error)
+        message = _("the lock cannot be read: {why}").format(why=system_words(error))
         raise RefusedError([Refusal("lock-invalid", message, hint, file=str(path))]) from None
     try:
         lock = _parse(data)
@@ -165,7 +166,7 @@ def _parse(data: bytes) -> dict[str, Any]:
     try:
         value = json.loads(data, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise ValueError(_("it is not JSON ({why})").format(why=error)) from None
+        raise ValueError(_("it is not JSON ({why})").format(why=json_words(error))) from None
     if not isinstance(value, dict):
         raise ValueError(_("it must hold keys and values"))
     return value

@@ -11,6 +11,7 @@ from tuneplane.contract.names import MAX_SEGMENT, is_segment
 from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.contract.words import EXPERIMENTS_DIR, LOCK_FILE
 from tuneplane.i18n import _
+from tuneplane.quoted_words import system_words
 from tuneplane.recipes.index import CATALOG, Entry, verify
 from tuneplane.recipes.lock import make_lock, render_lock
 from tuneplane.recipes.template import read_template
@@ -90,5 +91,5 @@ def _sync(directory: Path) -> None:
 
 
 def _cannot_write(target: Path, error: OSError) -> RefusedError:
-    message = _("{path} cannot be written: {why}").format(path=target, why=error.strerror or error)
+    message = _("{path} cannot be written: {why}").format(path=target, why=system_words(error))
     return RefusedError([Refusal("lab-invalid", message, file=str(target))])

@@ -11,7 +11,7 @@ from typing import Any
 
 from tuneplane.contract.refusals import Refusal
 from tuneplane.i18n import _
-from tuneplane.recipes.index import Entry, config_keys, nearest, nearest_hint
+from tuneplane.recipes.index import Entry, config_keys, nearest, nearest_hint, prose
 from tuneplane.recipes.values import Problem, check_finite, check_value, parse_text
 
 Positions = Mapping[str, tuple[str, int]]
@@ -149,7 +149,7 @@ def _missing(entry: Entry, config: Mapping[str, Any], values: Mapping[str, Any],
     refusals = []
     for name, param in entry["manifest"]["params"].items():
         if param["required"] and name not in values and _absent(config, param["path"]):
-            message = _("{key} is required: {doc}").format(key=param["path"], doc=param["doc"])
+            message = _("{key} is required: {doc}").format(key=param["path"], doc=prose(entry)["params"][name])
             hint = _("put it into config.yaml, or give --set {name}=…").format(name=name)
             file = next(iter(positions.values()), ("", 0))[0]
             refusals.append(Refusal("param-required", message, hint, param["path"], file))

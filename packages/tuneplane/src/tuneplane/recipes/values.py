@@ -156,9 +156,8 @@ def _wanted(spec: Mapping[str, Any]) -> str:
     if "choices" in spec:
         words["str"] = _("one of {choices}").format(choices=", ".join(spec["choices"]))
     kinds = [words.get(kind, kind) for kind in spec["type"]]
-    if spec.get("nullable"):
-        kinds.append("null")
-    return _(" or ").join(kinds)
+    wanted = _(" or ").join(kinds)
+    return _("{kinds} or null").format(kinds=wanted) if spec.get("nullable") else wanted
 
 
 def _found(value: Any) -> str:
