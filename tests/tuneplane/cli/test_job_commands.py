@@ -129,6 +129,7 @@ class TestLogs:
         assert tp("job", "logs", RUN, "--no-follow").out == "one\ntwo\n"
         asked = [request.query.get("cursor") for request in signed_in.server.requests(f"{API}/jobs/{RUN}/logs")]
         assert asked == [None, ["a"]]
+        assert signed_in.server.requests(f"{API}/jobs/{RUN}/stream") == []
 
     def test_following_waits_for_more_until_the_job_is_over(self, tp: Tp, signed_in: ScriptedConsole) -> None:
         signed_in.add_job(phase="running")

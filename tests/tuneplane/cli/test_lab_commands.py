@@ -180,6 +180,7 @@ def test_a_lock_of_another_framework_version_is_refused(tp: Tp, lab: Path) -> No
 def test_a_lock_without_a_method_asks_for_it(tp: Tp, lab: Path) -> None:
     (lab / LOCK).unlink()
     before = tree(lab)
+    assert "tp recipe lock first --method" in refused(tp("validate", "first", code=3))
     assert "--method" in refused(tp("recipe", "lock", "first", code=3))
     assert tree(lab) == before
 

@@ -63,6 +63,15 @@ def test_a_submission_never_dirties_the_lab(tp: Tp, ready: ScriptedConsole) -> N
     assert len(spec["provenance"]["git_commit"]) == 40
 
 
+def test_what_is_sent_and_what_is_not_is_told_before(tp: Tp, ready: ScriptedConsole) -> None:
+    for number in range(7):
+        Path(f"common/{number}.pyc").touch()
+    err = tp("submit", "first", "--profile", "cpu").err
+    assert err.startswith("package: 11 files, ")
+    assert "left out: common/0.pyc (cache)" in err
+    assert "left out: 2 more" in err
+
+
 def test_json_is_the_job(tp: Tp, ready: ScriptedConsole) -> None:
     answer = tp("submit", "first", "--profile", "cpu", "--json")
     assert answer.json["id"] == RUN

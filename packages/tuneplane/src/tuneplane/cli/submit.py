@@ -17,11 +17,12 @@ from tuneplane.client.http import Console
 from tuneplane.client.servers import choose
 from tuneplane.client.types import Job
 from tuneplane.contract.refusals import RefusedError
-from tuneplane.i18n import _
+from tuneplane.i18n import _, ngettext
 from tuneplane.lab.find import find_lab
-from tuneplane.lab.plan import show_size
+from tuneplane.lab.plan import PackagePlan, show_size
 
 ASK_ABOVE_BYTES = 50_000_000
+SHOWN_EXCLUDED = 5
 
 
 @tp_command(
@@ -111,15 +112,21 @@ def _submit(console: Console, made: Draft, given: dict[str, Any]) -> Job:
         raise RefusedError(made.refusals)
     assert made.plan is not None
     if not given["as_json"]:
-        note(
-            _("package: {count} files, {size}; left out: {excluded}").format(
-                count=len(made.plan.files), size=show_size(made.plan.size), excluded=len(made.plan.excluded)
-            )
-        )
+        _say_package(made.plan)
     if made.plan.size > ASK_ABOVE_BYTES and not given["yes"] and on_terminal():
         click.confirm(_("Send {size}?").format(size=show_size(made.plan.size)), abort=True, err=True)
     with packed(made) as (file, size):
         return send(console, made, file, size)
+
+
+def _say_package(plan: PackagePlan) -> None:
+    """What is about to be sent, and what is not."""
+    count = ngettext("package: {count} file, {size}", "package: {count} files, {size}", len(plan.files))
+    note(count.format(count=len(plan.files), size=show_size(plan.size)))
+    for item in plan.excluded[:SHOWN_EXCLUDED]:
+        note(_("  left out: {name} ({reason})").format(name=item.name, reason=item.reason))
+    if len(plan.excluded) > SHOWN_EXCLUDED:
+        note(_("  left out: {count} more; --dry-run lists them").format(count=len(plan.excluded) - SHOWN_EXCLUDED))
 
 
 def _after(console: Console, job: Job, given: dict[str, Any]) -> int | None:
