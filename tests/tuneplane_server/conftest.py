@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tuneplane_server.executors.scripted import ScriptedExecutor
-from tests.tuneplane_server.harness import Harness
+from tests.tuneplane_server.harness import Api, Harness
 from tuneplane_server.db.engine import Database
 from tuneplane_server.db.migrations import upgrade
 from tuneplane_server.features.accounts.principal import Principal
@@ -90,3 +90,17 @@ async def ada(harness: Harness) -> Principal:
     principal = await harness.user("ada")
     await harness.bring_package(principal)
     return principal
+
+
+@pytest.fixture
+def api(harness: Harness) -> Api:
+    """Runs the test twice: the console's HTTP side on SQLite and on Postgres."""
+    return Api.over(harness)
+
+
+@pytest.fixture
+async def site(migrated_sqlite_url: str, tmp_path: Path) -> AsyncIterator[Api]:
+    """The console's HTTP side on SQLite, where the database is not what is tested."""
+    harness = Harness(migrated_sqlite_url, tmp_path, ScriptedExecutor())
+    yield Api.over(harness)
+    await harness.close()

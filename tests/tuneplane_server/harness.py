@@ -13,11 +13,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx2
+from fastapi import FastAPI
 from sqlalchemy import inspect, select
 
 from tests.tuneplane_server.executors.scripted import Container, ScriptedExecutor
 from tuneplane.contract.digests import digest_json
 from tuneplane.recipes import index
+from tuneplane_server.app import create_app
 from tuneplane_server.background.roles import BackgroundRoles
 from tuneplane_server.background.wiring import build_roles
 from tuneplane_server.clock import Clock
@@ -228,3 +231,27 @@ class Harness:
     async def close(self) -> None:
         await self.services.telemetry.close()
         await self.services.database.close()
+
+
+@dataclass
+class Api:
+    """The console's HTTP side over a harness, and clients that are signed in."""
+
+    harness: Harness
+    app: FastAPI
+
+    @classmethod
+    def over(cls, harness: Harness) -> Api:
+        app = create_app(harness.services.settings, harness.services.clock, executor=harness.executor, roles=False)
+        app.state.services = harness.services
+        return cls(harness, app)
+
+    def anonymous(self, **headers: str) -> httpx2.AsyncClient:
+        transport = httpx2.ASGITransport(app=self.app)
+        return httpx2.AsyncClient(transport=transport, base_url="http://console.test", headers=headers)
+
+    async def client(self, principal: Principal, scopes: tuple[str, ...] = SCOPES) -> httpx2.AsyncClient:
+        """A client with a fresh token of `principal`."""
+        accounts = self.harness.services.accounts
+        issued = await accounts.create_token(principal, "test", list(scopes), 1, actor="test")
+        return self.anonymous(Authorization=f"Bearer {issued.secret}")
