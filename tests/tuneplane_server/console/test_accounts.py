@@ -43,8 +43,10 @@ def test_signing_in_never_leads_to_another_site(wanted: str) -> None:
 
 
 async def test_a_part_of_a_page_sends_the_whole_page_to_the_sign_in(visitor: Browser) -> None:
-    answer = await visitor.get("/settings/tokens", **{"HX-Request": "true"})
-    assert (answer.status_code, answer.headers["hx-redirect"]) == (204, "/signin")
+    headers = {"HX-Request": "true", "HX-Current-URL": "http://console.test/jobs/0mh0/logs?grep=x"}
+    answer = await visitor.get("/notices", **headers)
+    back = "/signin?next=%2Fjobs%2F0mh0%2Flogs%3Fgrep%3Dx"
+    assert (answer.status_code, answer.headers["hx-redirect"]) == (204, back)
 
 
 @pytest.mark.usefixtures("account")

@@ -41,10 +41,12 @@ AnyReader = Annotated[Principal | None, Depends(optional_principal)]
 
 async def to_sign_in(request: Request, _error: Exception) -> Response:
     """To the sign-in page; htmx follows the header by loading the whole page instead of a part of it."""
-    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    part = "hx-request" in request.headers
+    seen = urlsplit(request.headers.get("hx-current-url", "")) if part else request.url
+    here = local_path(seen.path + (f"?{seen.query}" if seen.query else ""))
     target = "/signin" if here == "/" or request.method != "GET" else f"/signin?next={quote(here, safe='')}"
-    if "hx-request" in request.headers:
-        return Response(status_code=204, headers={"HX-Redirect": "/signin"})
+    if part:
+        return Response(status_code=204, headers={"HX-Redirect": target})
     return RedirectResponse(target, 303)
 
 

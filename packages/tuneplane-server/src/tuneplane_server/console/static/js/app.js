@@ -2,7 +2,8 @@
 
 import { startDialogs } from "./dialogs.js";
 import { startKeys } from "./keys.js";
-import { report, ApiError } from "./api.js";
+import { ApiError, report } from "./api.js";
+import { t } from "./i18n.js";
 import { startParts } from "./parts.js";
 import { startTheme } from "./theme.js";
 
@@ -32,6 +33,7 @@ document.body.addEventListener("htmx:configRequest", (event) => {
 document.body.addEventListener("htmx:responseError", (event) => {
   report(new ApiError(event.detail.xhr.status, event.detail.xhr.statusText));
 });
+document.body.addEventListener("htmx:sendError", () => report(new ApiError(0, t("The console did not answer. Trying again."))));
 // Pages that refresh themselves do so while someone looks, and at once when someone looks again.
 setInterval(() => tick("tp:tick"), TICK_MS);
 setInterval(() => tick("tp:slow-tick"), SLOW_TICK_MS);

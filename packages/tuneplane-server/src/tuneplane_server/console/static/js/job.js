@@ -1,5 +1,6 @@
 /** The page of one job: its live stream, the state of that stream, and which tab is open. */
 
+import { number } from "./format.js";
 import { t } from "./i18n.js";
 import { JobStream } from "./stream.js";
 
@@ -18,6 +19,7 @@ export function mount(element) {
   if (element.dataset.live !== "yes") return markTab();
   stream = new JobStream(element.dataset.job);
   stream.addEventListener("job", (event) => onJob(event.detail));
+  stream.addEventListener("metrics", (event) => onMetrics(event.detail));
   stream.addEventListener("state", (event) => showState(event.detail));
   stream.start();
   document.dispatchEvent(new CustomEvent("tp:stream"));
@@ -52,6 +54,17 @@ function onJob(job) {
   if (job !== null && seen === lastJob) return;
   lastJob = seen;
   document.body.dispatchEvent(new CustomEvent("tp:job"));
+}
+
+/** The main metric in the head follows the stream; the head is asked again for the first value there is. */
+function onMetrics(detail) {
+  const shown = document.getElementById("main-metric");
+  if (shown === null) {
+    document.body.dispatchEvent(new CustomEvent("tp:job"));
+    return;
+  }
+  const value = detail?.series?.[shown.dataset.metric]?.at(-1)?.value.at(-1);
+  if (value !== undefined) shown.textContent = number(value);
 }
 
 function watchEnd() {

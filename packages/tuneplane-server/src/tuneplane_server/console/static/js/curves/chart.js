@@ -131,7 +131,7 @@ export class Chart {
     if (latest === undefined) return;
     this.value.textContent = number(latest);
     const facts = {
-      metric: this.series.name, count: this.series.size, latest: number(latest),
+      metric: this.series.name, count: this.series.count, latest: number(latest),
       min: number(extreme(this.finite, Math.min)), max: number(extreme(this.finite, Math.max)),
     };
     this.under.textContent = this.noEpoch ? t("no epoch was reported with this metric") : this.nothing ? t("no value above zero to show on a log scale") : t("{min} to {max}, {count} points", facts);

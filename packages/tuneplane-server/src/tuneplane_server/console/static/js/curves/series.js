@@ -7,7 +7,10 @@
 
 import { toNumber } from "../format.js";
 
-/** Columns of one attempt, all of one length; `epoch` may be missing. Values keep NaN and infinities. */
+/**
+ * Columns of one attempt, all of one length; `epoch` may be missing. Values keep NaN and infinities. `count`: of all points
+ * that are stored, of which the columns may be the thinned form.
+ */
 export class Attempt {
   constructor(raw) {
     this.attempt = raw.attempt;
@@ -15,6 +18,7 @@ export class Attempt {
     this.time = [...raw.time];
     this.value = raw.value.map(toNumber);
     this.epoch = raw.epoch ? raw.epoch.map(toNumber) : null;
+    this.count = raw.count ?? raw.step.length;
   }
 
   /** Add points that came later. A step reported twice keeps the later value. */
@@ -23,6 +27,7 @@ export class Attempt {
       const last = this.step.at(-1);
       if (last !== undefined && raw.step[i] < last) continue; // an echo of what is here already
       const at = raw.step[i] === last ? this.step.length - 1 : this.step.length;
+      if (at === this.step.length) this.count += 1;
       this.step[at] = raw.step[i];
       this.time[at] = raw.time[i];
       this.value[at] = toNumber(raw.value[i]);
@@ -53,6 +58,10 @@ export class Series {
 
   get size() {
     return this.attempts.reduce((sum, one) => sum + one.step.length, 0);
+  }
+
+  get count() {
+    return this.attempts.reduce((sum, one) => sum + one.count, 0);
   }
 
   get hasEpoch() {
