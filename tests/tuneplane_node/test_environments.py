@@ -176,7 +176,7 @@ def test_a_killed_build_is_resumed_and_nobody_writes_beside_its_pip(
     """The builder is killed while pip runs; pip goes on, and the next build waits until it has ended."""
     fifo = tmp_path / "held"
     os.mkfifo(fifo)
-    make_slow_package(wheelhouse, fifo)
+    make_slow_package(wheelhouse, fifo, tmp_path / "go")
     build.begin("slow==1.0")
     script = f"""
 from pathlib import Path
@@ -190,18 +190,21 @@ build_environment(Path({str(build.runtimes)!r}), "trl-1.16", ["slow==1.0"], {PYT
     builder.wait()
     waiting = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        second = pool.submit(build, "helper==2.0", progress=lambda line: waiting.set() if "waiting" in line else None)
+        second = pool.submit(build, "slow==1.0", progress=lambda line: waiting.set() if "waiting" in line else None)
         assert waiting.wait(60)
         assert not second.done()
+        (tmp_path / "go").touch()
         os.write(gate, b"go")
         os.close(gate)
-        assert output_of(second.result() / "bin/helper") == "helper 2.0"
+        python = second.result() / "bin/python"
+    assert output_of(python, "-c", "from importlib.metadata import version; print(version('slow'))") == "1.0"
 
 
-def make_slow_package(wheelhouse: Path, fifo: Path) -> None:
-    """A source package whose build stops until something is written to `fifo`."""
+def make_slow_package(wheelhouse: Path, fifo: Path, go: Path) -> None:
+    """A source package whose build, unless `go` exists, stops until something is written to `fifo`."""
     setup = (
-        f"open({str(fifo)!r}).read()\nfrom setuptools import setup\nsetup(name='slow', version='1.0', py_modules=[])\n"
+        f"import os\nos.path.exists({str(go)!r}) or open({str(fifo)!r}).read()\n"
+        "from setuptools import setup\nsetup(name='slow', version='1.0', py_modules=[])\n"
     )
     with tarfile.open(wheelhouse / "slow-1.0.tar.gz", "w:gz") as tar:
         for name, text in (("setup.py", setup), ("PKG-INFO", "Metadata-Version: 1.0\nName: slow\nVersion: 1.0\n")):

@@ -15,10 +15,9 @@ import pytest
 
 from tests.tuneplane_node.bench import Bench, command_lines, is_held, until
 from tuneplane_node.engine import LABEL_INSTANCE, Mount, NodeError
-from tuneplane_node.engine.runtimes import process_records
-from tuneplane_node.engine.runtimes.process import SUPERVISOR
+from tuneplane_node.engine.runtimes import process, process_records
 from tuneplane_node.engine.runtimes.process_records import ProcessRecords, Started
-from tuneplane_node.engine.supervisor import procfs
+from tuneplane_node.engine.supervisor import procfs, supervisor_command
 from tuneplane_node.engine.supervisor.procfs import ProcessIdentity
 
 
@@ -127,7 +126,7 @@ async def test_half_a_launch_starts_nothing(process_bench: Bench, tmp_path: Path
     record = tmp_path / "record"
     record.mkdir()
     supervisor = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", str(SUPERVISOR), str(record)),
+        *supervisor_command(record),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -147,7 +146,7 @@ async def test_two_supervisors_of_one_record_run_one_command(process_bench: Benc
 
     async def supervise() -> bytes:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", str(SUPERVISOR), str(record)),
+            *supervisor_command(record),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )
@@ -242,13 +241,13 @@ async def test_output_is_kept_up_to_a_bound(
 ) -> None:
     copy = tmp_path / "supervisor"
     copy.mkdir()
-    for path in SUPERVISOR.glob("*.py"):
+    for path in Path(procfs.__file__).parent.glob("*.py"):
         text = path.read_text()
         text = text.replace("MAX_LOG = 8 * 1024 * 1024", "MAX_LOG = 64 * 1024").replace(
             "TICK_SECONDS = 2.0", "TICK_SECONDS = 0.02"
         )
         (copy / path.name).write_text(text)
-    monkeypatch.setattr("tuneplane_node.engine.runtimes.process.SUPERVISOR", copy)
+    monkeypatch.setattr(process, "supervisor_command", lambda record: supervisor_command(record, copy))
     flood = "i=0; while [ $i -lt 3000 ]; do echo $i 0123456789012345678901234567890123456789012345678901234567890123456789; i=$((i+1)); done"
     handle = await process_bench.launch(f"{flood}; sleep 0.1; {flood}; {process_bench.waiting_job()}")
     await process_bench.exists("ready")
@@ -278,7 +277,7 @@ async def test_many_short_jobs_leave_nothing_behind(
 
     await run_one(0)  # whatever is made once is made now
     gc.collect()
-    files = open_files()
+    files, children = open_files(), children_of(os.getpid())
     for first in range(1, 101, 5):
         await asyncio.gather(*(run_one(number) for number in range(first, first + 5)))
     gc.collect()
@@ -287,16 +286,16 @@ async def test_many_short_jobs_leave_nothing_behind(
     assert list((process_bench.state_root / "processes").iterdir()) == []
     mine = str(process_bench.state_root)
     await until(lambda: [line for _pid, line in command_lines() if mine in line], lambda lines: lines == [])
-    await until(lambda: children_of(os.getpid()), lambda children: children == [])
+    await until(lambda: children_of(os.getpid()) - children, lambda left: left == set())
 
 
 def open_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-def children_of(pid: int) -> list[int]:
+def children_of(pid: int) -> set[int]:
     """Living children and zombies alike."""
-    return [stat.pid for stat in procfs._all() if stat.parent == pid]
+    return {stat.pid for stat in procfs.every_process() if stat.parent == pid}
 
 
 async def test_a_process_is_told_from_the_next_one_with_its_pid() -> None:

@@ -6,4 +6,6 @@ from pathlib import Path
 
 from tuneplane.i18n import register_domain
 
-register_domain("tuneplane_node", Path(__file__).parent / "locale")
+LOCALE = Path(__file__).parent / "locale"
+
+register_domain("tuneplane_node", LOCALE)

@@ -12,6 +12,7 @@ from importlib.metadata import version as installed_version
 from typing import TYPE_CHECKING
 
 from tuneplane.i18n import _, language_from_environment, set_language
+from tuneplane_node.argparse_words import translate_argparse
 from tuneplane_node.engine.problems import Finding, NodeError
 from tuneplane_node.settings import NodeSettings
 
@@ -28,6 +29,7 @@ _SIGNS = {"error": "✗", "warning": "!", "info": "✓"}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of `tuneplane-node`; returns the exit code."""
     set_language(language_from_environment())
+    translate_argparse()
     options = _parser().parse_args(arguments)
     try:
         code: int = options.run(options)
@@ -99,10 +101,10 @@ def _inventory_lines(found: Inventory) -> list[str]:
         (_("Disk"), _("{total:.0f} GiB, {free:.0f} GiB free").format(total=found.disk_bytes / _GIB, free=found.disk_free_bytes / _GIB)),
         (_("GPUs"), str(len(found.gpus)) if found.gpus else _("none")),
     ]  # fmt: skip
-    lines = [f"{name}: {value}" for name, value in rows]
+    lines = [_("{name}: {value}").format(name=name, value=value) for name, value in rows]
     for gpu in found.gpus:
         memory = f", {gpu.memory_bytes / _GIB:.0f} GiB" if gpu.memory_bytes else ""
-        lines.append(f"  {gpu.index}: {gpu.series} ({gpu.name}{memory}){_(' simulated') if gpu.simulated else ''}")
+        lines.append(f"  {gpu.index}: {gpu.series} ({gpu.name}{memory}){' ' + _('simulated') if gpu.simulated else ''}")
     return lines
 
 

@@ -123,7 +123,11 @@ def _is_ready(target: Path, wanted: Mapping[str, Any], runtime_id: str, rebuild:
     if mark.get("digest") == wanted["digest"] and _runs(target / "bin/python"):
         return True
     if not rebuild and _runs(target / "bin/python"):
-        raise NodeError("environment-differs", f"it was built for {mark.get('digest')}", runtime_id=runtime_id)
+        raise NodeError(
+            "environment-differs",
+            _("it was built for {digest}").format(digest=mark.get("digest")),
+            runtime_id=runtime_id,
+        )
     shutil.rmtree(target)  # its interpreter is gone, or it is to be built anew
     return False
 
@@ -199,7 +203,9 @@ class _Runner:
             code = process.wait(timeout=max(1.0, self._deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             raise NodeError(
-                "environment-failed", f"not done within {BUILD_SECONDS:.0f} s", runtime_id=self.runtime_id
+                "environment-failed",
+                _("not done within {seconds:.0f} s").format(seconds=BUILD_SECONDS),
+                runtime_id=self.runtime_id,
             ) from None
         finally:
             _end(process)

@@ -12,6 +12,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuneplane.i18n import _
 from tuneplane_node.engine.problems import Finding, NodeError, finding
 
 NVIDIA_SMI_SECONDS = 20.0  # without persistence mode each call wakes every card
@@ -123,7 +124,9 @@ async def _real_gpus() -> tuple[tuple[Gpu, ...], list[Finding]]:
             output, errors = await process.communicate()
     except TimeoutError:
         process.kill()  # one stuck in the driver may not even die; it is not waited for
-        return (), [finding("gpu-query-failed", f"no answer within {NVIDIA_SMI_SECONDS:.0f} s")]
+        return (), [
+            finding("gpu-query-failed", _("no answer within {seconds:.0f} s").format(seconds=NVIDIA_SMI_SECONDS))
+        ]
     text = output.decode(errors="replace")
     if process.returncode:
         return (), [finding("gpu-query-failed", (text + errors.decode(errors="replace")).strip())]

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tuneplane.i18n import _
 from tuneplane_node.engine.problems import NodeError
 
 PROBE_SECONDS = 20
@@ -29,7 +30,7 @@ def find_python(version: str, env: Mapping[str, str] | None = None) -> Path:
         tried.append(candidate)
         if _works(candidate, version):
             return candidate
-    raise NodeError("python-missing", "looked at: " + ", ".join(map(str, tried)), version=version)
+    raise NodeError("python-missing", _("looked at: {paths}").format(paths=", ".join(map(str, tried))), version=version)
 
 
 def _candidates(version: str, env: Mapping[str, str]) -> Iterator[Path]:

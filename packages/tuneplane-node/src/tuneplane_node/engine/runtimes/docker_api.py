@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tuneplane.i18n import _
 from tuneplane_node.engine.problems import Finding, NodeError, finding
 from tuneplane_node.engine.requests import (
     LABEL_INSTANCE,
@@ -132,7 +133,9 @@ class DockerRuntime:
                 if entry["Names"]  # none while it is being removed
             ]
         except (ApiError, AttributeError, KeyError, TypeError, ValueError) as problem:
-            raise NodeError("engine-refused", f"its list of containers: {problem}", runtime=self.name) from problem
+            raise NodeError(
+                "engine-refused", _("its list of containers: {why}").format(why=problem), runtime=self.name
+            ) from problem
 
     async def logs(self, name: str, tail_bytes: int) -> bytes:
         if await self._inspect_ours(name) is None:
@@ -187,7 +190,7 @@ class DockerRuntime:
                 raise self._start_error(problem, request) from problem
         found = await self._inspect(request.name)
         if found is None:
-            raise NodeError("engine-refused", "the container vanished after it was created", runtime=self.name)
+            raise NodeError("engine-refused", _("the container vanished after it was created"), runtime=self.name)
         return found
 
     async def _post_create(self, request: LaunchRequest) -> None:
@@ -237,7 +240,7 @@ class DockerRuntime:
                 return None
             raise NodeError("engine-refused", problem.message, runtime=self.name) from problem
         if not isinstance(answer, dict):
-            raise NodeError("engine-refused", "the engine's answer is no object", runtime=self.name)
+            raise NodeError("engine-refused", _("the engine's answer is no object"), runtime=self.name)
         return answer
 
     async def _inspect_ours(self, name: str) -> dict[str, Any] | None:

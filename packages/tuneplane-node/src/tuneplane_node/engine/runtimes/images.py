@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 
+from tuneplane.i18n import _
 from tuneplane_node.engine.problems import NodeError
 from tuneplane_node.engine.runtimes.container_state import is_no_such_image
 from tuneplane_node.engine.runtimes.engine_api import ApiError, EngineApi
@@ -94,7 +95,9 @@ class Images:
         except ApiError as problem:
             raise pull_error(image, problem.message) from problem
         if not await self._present(image):
-            raise NodeError("image-pull-failed", "the engine says that it pulled it, and does not have it", image=image)
+            raise NodeError(
+                "image-pull-failed", _("the engine says that it pulled it, and does not have it"), image=image
+            )
 
 
 def split_reference(image: str) -> tuple[str, str]:

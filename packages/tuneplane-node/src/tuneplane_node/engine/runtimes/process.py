@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tuneplane_node.engine import supervisor
 from tuneplane_node.engine.problems import Finding, NodeError, finding
 from tuneplane_node.engine.requests import (
     LABEL_INSTANCE,
@@ -26,9 +25,9 @@ from tuneplane_node.engine.requests import (
 )
 from tuneplane_node.engine.runtimes.base import KILL_SECONDS
 from tuneplane_node.engine.runtimes.process_records import TOKEN_VARIABLE, ProcessRecords, Record, read_tail
+from tuneplane_node.engine.supervisor import supervisor_command
 from tuneplane_node.engine.supervisor.procfs import PROC, ProcessIdentity
 
-SUPERVISOR = Path(supervisor.__file__).parent
 START_SECONDS = 20.0
 _POLL_SECONDS = 0.05
 # What of the console's own environment a job may see: never its settings, which hold secrets.
@@ -47,7 +46,7 @@ class ProcessRuntime:
 
     async def check(self) -> list[Finding]:
         findings = [finding("process-isolates-nothing")]
-        if sys.platform != "linux" or not (PROC / "self/stat").exists():
+        if sys.platform != "linux" or not _has_procfs():
             findings.append(finding("process-unsupported"))
         return findings
 
@@ -151,8 +150,7 @@ class ProcessRuntime:
         launch = {"command": list(request.command), "env": environment, "workdir": request.workdir or str(record.path)}
         with (record.path / "supervisor.log").open("ab") as errors:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-I", "-S", str(SUPERVISOR), str(record.path)),
+                *supervisor_command(record.path),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
@@ -180,6 +178,10 @@ class ProcessRuntime:
         if answer["where"] == "record":
             return NodeError("record-unusable", detail, path=record.path)
         return NodeError("supervisor-failed", detail)
+
+
+def _has_procfs() -> bool:
+    return Path(PROC, "self/stat").exists()
 
 
 def _path_without_us(path: str) -> str:

@@ -1,22 +1,21 @@
-"""Linux processes told apart for sure. Standard library only: the supervisor runs this file beside it.
+"""Linux processes told apart for sure. Standard library only, and little of it: the supervisor starts with each job.
 
 A pid is reused; a pid with its start time (clock ticks since boot) and the boot's id is not.
 """
 
+# Without pathlib, which would add a third to the start of the supervisor, and each job waits for one.
+# ruff: noqa: PTH123
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-PROC = Path("/proc")
+PROC = "/proc"
 
 
-@dataclass(frozen=True)
-class ProcessIdentity:
+class ProcessIdentity(NamedTuple):
     """One process of one boot. `alive` is False for a zombie: it holds nothing but its exit code."""
 
     pid: int
@@ -33,7 +32,7 @@ class ProcessIdentity:
         return cls(int(value["pid"]), int(value["start_time"]), str(value["boot_id"]))
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return self._asdict()
 
     def alive(self) -> bool:
         if self.boot_id != boot_id():
@@ -70,8 +69,7 @@ class ProcessIdentity:
         return None
 
 
-@dataclass(frozen=True)
-class _Stat:
+class _Stat(NamedTuple):
     pid: int
     state: str
     parent: int
@@ -79,14 +77,14 @@ class _Stat:
 
 
 def boot_id() -> str:
-    return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+    return _read(f"{PROC}/sys/kernel/random/boot_id").decode().strip()
 
 
 def descendants(roots: Iterable[int]) -> list[ProcessIdentity]:
     """The living processes below `roots`, the roots not included."""
     boot = boot_id()
     children: dict[int, list[_Stat]] = {}
-    for stat in _all():
+    for stat in every_process():
         children.setdefault(stat.parent, []).append(stat)
     found: list[ProcessIdentity] = []
     todo = list(roots)
@@ -105,11 +103,11 @@ def carrying(variable: str, value: str) -> list[ProcessIdentity]:
     """The living processes that were started with this environment variable, wherever they hang in the tree."""
     boot, needle = boot_id(), f"{variable}={value}".encode()
     found = []
-    for stat in _all():
+    for stat in every_process():
         if stat.state in "ZX":
             continue
         try:
-            environment = (PROC / str(stat.pid) / "environ").read_bytes()
+            environment = _read(f"{PROC}/{stat.pid}/environ")
         except OSError:  # ended meanwhile, or another user's
             continue
         if needle in environment.split(b"\0"):
@@ -117,20 +115,27 @@ def carrying(variable: str, value: str) -> list[ProcessIdentity]:
     return found
 
 
-def _all() -> Iterator[_Stat]:
-    for entry in PROC.iterdir():
-        if entry.name.isdecimal():
-            try:
-                yield _stat(int(entry.name))
-            except ProcessLookupError:
-                continue
+def every_process() -> Iterator[_Stat]:
+    """Living ones and zombies."""
+    with os.scandir(PROC) as entries:
+        for entry in entries:
+            if entry.name.isdecimal():
+                try:
+                    yield _stat(int(entry.name))
+                except ProcessLookupError:
+                    continue
 
 
 def _stat(pid: int) -> _Stat:
     try:
-        text = (PROC / str(pid) / "stat").read_text(errors="replace")
+        text = _read(f"{PROC}/{pid}/stat")
     except (FileNotFoundError, ProcessLookupError):
         raise ProcessLookupError(pid) from None
     # The command in parentheses may hold spaces and parentheses: fields are counted after the last one (proc(5)).
-    fields = text.rpartition(")")[2].split()
-    return _Stat(pid, fields[0], int(fields[1]), int(fields[19]))
+    fields = text.rpartition(b")")[2].split()
+    return _Stat(pid, fields[0].decode(), int(fields[1]), int(fields[19]))
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()

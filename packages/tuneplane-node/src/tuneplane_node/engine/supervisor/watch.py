@@ -1,7 +1,7 @@
 """Watches over one command of process mode, outlives whoever started it, and writes down how the command ended.
 
-Run as `python -I -S <directory of this file> RECORD_DIR`, the launch as JSON on standard input; answers one JSON line on
-standard output when the command runs or cannot. The record directory then holds
+Run by `supervisor_command`, the launch as JSON on standard input; answers one JSON line on standard output when the
+command runs or cannot. The record directory then holds
 
     lock            held by the supervisor while it lives
     supervisor.log  what went wrong with the supervisor itself
@@ -13,6 +13,8 @@ It is the reaper of orphans (PR_SET_CHILD_SUBREAPER), so a descendant cannot lea
 behind is killed as a container's processes are when its first one ends.
 """
 
+# Without pathlib, which would add a third to the start of the supervisor, and each job waits for one.
+# ruff: noqa: PTH108, PTH110, PTH116, PTH123
 from __future__ import annotations
 
 import ctypes
@@ -22,10 +24,9 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 from typing import Any, NoReturn
 
-# Run by its directory, that directory is the only place beside the standard library that imports look in.
+# This directory is the only place beside the standard library that imports look in.
 from procfs import ProcessIdentity, descendants  # ty: ignore[import-not-found]
 from records import write_record  # ty: ignore[import-not-found]
 
@@ -35,25 +36,27 @@ KILL_SECONDS = 60.0
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def main(record: Path) -> None:
+def main(record: str) -> None:
+    # uvloop leaves its ends of our pipes open in what it starts: the launcher would wait for the command to end.
+    os.closerange(3, max(os.sysconf("SC_OPEN_MAX"), 1024))
     launch = json.loads(sys.stdin.buffer.read())  # a launcher that died half-way leaves no valid JSON
     if os.fork():
         os._exit(0)  # the launcher waits for this one; the supervisor belongs to nobody
     os.setsid()
     os.chdir("/")
-    lock = os.open(record / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    lock = os.open(f"{record}/lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         _answer_and_close(status="already")
         return
-    if (record / "started.json").exists() or (record / "exit.json").exists():
+    if os.path.exists(f"{record}/started.json") or os.path.exists(f"{record}/exit.json"):
         _answer_and_close(status="already")
         return
     _supervise(record, launch)
 
 
-def _supervise(record: Path, launch: dict[str, Any]) -> None:
+def _supervise(record: str, launch: dict[str, Any]) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # who stops a job speaks to the command; this one has to see its end
@@ -62,20 +65,20 @@ def _supervise(record: Path, launch: dict[str, Any]) -> None:
     leader, problem = _start(record, launch, started_at)
     if problem is not None:
         os.waitpid(leader, 0)
-        (record / "started.json").unlink(missing_ok=True)
+        _remove(f"{record}/started.json")
         _answer_and_close(status="failed", **problem)
         return
     _answer_and_close(status="started")
-    status = _wait_for(leader, record / "output.log")
+    status = _wait_for(leader, f"{record}/output.log")
     _end_the_rest()
-    _trim(record / "output.log")
+    _trim(f"{record}/output.log")
     code = os.waitstatus_to_exitcode(status)
     # As a shell and a container tell it: 128 + signal.
     result = {"exit_code": code if code >= 0 else 128 - code, "started_at": started_at, "finished_at": time.time()}
-    _write_at_any_cost(record / "exit.json", result)
+    _write_at_any_cost(f"{record}/exit.json", result)
 
 
-def _start(record: Path, launch: dict[str, Any], started_at: float) -> tuple[int, dict[str, Any] | None]:
+def _start(record: str, launch: dict[str, Any], started_at: float) -> tuple[int, dict[str, Any] | None]:
     """Fork the command, write down who it is, then let it begin. Returns its pid and what went wrong, if anything."""
     gate_read, gate_write = os.pipe()
     error_read, error_write = os.pipe()
@@ -92,7 +95,7 @@ def _start(record: Path, launch: dict[str, Any], started_at: float) -> tuple[int
         "started_at": started_at,
     }
     try:
-        write_record(record / "started.json", identities)
+        write_record(f"{record}/started.json", identities)
     except OSError as problem:
         os.close(gate_write)  # the command reads the end of the pipe and leaves
         os.close(error_read)
@@ -104,13 +107,13 @@ def _start(record: Path, launch: dict[str, Any], started_at: float) -> tuple[int
     return leader, json.loads(text) if text else None
 
 
-def _become(record: Path, launch: dict[str, Any], gate: int, errors: int) -> NoReturn:
+def _become(record: str, launch: dict[str, Any], gate: int, errors: int) -> NoReturn:
     where = "record"
     try:
         os.setsid()
         if os.read(gate, 1) != b"1":
             os._exit(127)
-        output = os.open(record / "output.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        output = os.open(f"{record}/output.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         nothing = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((nothing, 0), (output, 1), (output, 2)):
             os.dup2(source, target)
@@ -126,7 +129,7 @@ def _become(record: Path, launch: dict[str, Any], gate: int, errors: int) -> NoR
     os._exit(127)
 
 
-def _wait_for(leader: int, log: Path) -> int:
+def _wait_for(leader: int, log: str) -> int:
     """Reap until the leader has ended; returns its wait status."""
     while True:
         for pid, status in _reap():
@@ -167,20 +170,20 @@ def _has_children() -> bool:
     return True
 
 
-def _trim(log: Path) -> None:
+def _trim(log: str) -> None:
     """Keep the newest part: the command appends, so after the cut it goes on at the start of the file."""
     try:
-        if log.stat().st_size <= MAX_LOG:
+        if os.stat(log).st_size <= MAX_LOG:
             return
-        with log.open("r+b") as current:
+        with open(log, "r+b") as current, open(f"{log}.1", "wb") as before:
             current.seek(-MAX_LOG // 2, os.SEEK_END)
-            log.with_suffix(".log.1").write_bytes(current.read(MAX_LOG))
+            before.write(current.read(MAX_LOG))
             current.truncate(0)
     except OSError:
         return  # a full disk must not end the watch; the next tick tries again
 
 
-def _write_at_any_cost(path: Path, value: dict[str, Any]) -> None:
+def _write_at_any_cost(path: str, value: dict[str, Any]) -> None:
     """How it ended is known only here: wait for space on the disk for up to a day; stop when the record was removed."""
     for _ in range(24 * 360):
         try:
@@ -202,5 +205,8 @@ def _answer_and_close(**answer: Any) -> None:
     os.close(nothing)
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass  # it was never written
