@@ -29,7 +29,7 @@ class FileResponse(Response):
         span, status = ByteRange(0, size), 200
         if _matches(headers.get("if-none-match"), etag):
             span, status = ByteRange(0, 0), 304
-        elif "range" in headers and headers.get("if-range", etag) == etag:
+        elif "range" in headers and _same(headers.get("if-range"), etag):
             try:
                 found = parse_range(headers["range"], size)
             except ValueError:
@@ -77,6 +77,11 @@ def _etag(file: OpenFile) -> str:
     if file.sha256 is not None:
         return f'"{file.sha256}"'
     return f'W/"{file.facts.size:x}-{file.facts.modified_ns:x}-{file.facts.inode:x}"'
+
+
+def _same(if_range: str | None, etag: str) -> bool:
+    """Whether a part belongs to what the client has: only a strong tag proves it (RFC 9110 §13.1.5)."""
+    return if_range is None or (if_range == etag and not etag.startswith("W/"))
 
 
 def _matches(header: str | None, etag: str) -> bool:
