@@ -39,6 +39,23 @@ def test_ctrl_c_is_130_and_quiet(console: ScriptedConsole) -> None:
     assert (running.returncode, out, err) == (130, b"", b"")
 
 
+def test_ctrl_c_while_following_a_submission_leaves_the_job_running(lab: Path, console: ScriptedConsole) -> None:
+    def first_page(_request: Request) -> Reply:
+        os.kill(running.pid, signal.SIGINT)
+        return Reply(hang=True)
+
+    console.expect_packages()
+    console.server.answers[f"{API}/jobs/{RUN}/logs"] = first_page
+    environment = {**os.environ, "TUNEPLANE_TOKEN": console.token, "TUNEPLANE_SERVER": console.url}
+    command = [*TP, "submit", "first", "--profile", "cpu", "--follow"]
+    running = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, err = running.communicate(timeout=60)
+    assert (running.returncode, out) == (130, "")
+    assert f"the job goes on: tp job logs {RUN} -f" in err
+    assert "Traceback" not in err
+    assert console.server.requests(f"{API}/jobs/{RUN}/cancel") == []
+
+
 def test_a_reader_that_goes_away_ends_it_quietly(console: ScriptedConsole) -> None:
     line = {"text": "x" * 200, "attempt": 1, "rank": 0}
     console.server.answers[f"{API}/jobs/{RUN}/logs"] = as_json(
