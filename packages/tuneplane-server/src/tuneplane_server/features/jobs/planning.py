@@ -68,6 +68,8 @@ class Planner:
         if entry is None:
             return None
         version = entry["manifest"]["runtime"]["versions"].get(spec.spec.framework.version)
+        if version is None:
+            return None  # its own refusal says enough
         form = self.executor.capabilities().image_form
         try:
             return await asyncio.to_thread(resolve_runtime, spec.spec.framework, version, self.settings, form)

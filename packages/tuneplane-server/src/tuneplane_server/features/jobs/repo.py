@@ -38,12 +38,12 @@ async def list_readable(
 async def count_readable(session: AsyncSession, principal: Principal, query: JobQuery) -> dict[str, int]:
     """Phase -> count, whatever phases the query names."""
     statement = select(JobRow.phase, func.count()).where(readable(principal), *_matching(query)).group_by(JobRow.phase)
-    return dict((await session.execute(statement)).tuples().all())
+    return dict((await session.execute(statement)).all())
 
 
 async def count_all(session: AsyncSession) -> dict[str, int]:
     statement = select(JobRow.phase, func.count()).group_by(JobRow.phase)
-    return dict((await session.execute(statement)).tuples().all())
+    return dict((await session.execute(statement)).all())
 
 
 def _matching(query: JobQuery) -> list[ColumnElement[bool]]:

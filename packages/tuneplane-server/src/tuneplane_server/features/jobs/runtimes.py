@@ -20,7 +20,7 @@ MAX_REGISTRY_BYTES = 4 * 1024 * 1024
 class ResolvedRuntime:
     """`image`: OCI reference, or path of an environment, or None when the recipe needs nothing beyond a Python."""
 
-    runtime_id: str | None
+    runtime_id: str
     image: str | None
     source: Literal["request", "setting", "registry", "catalog"]
 
@@ -29,13 +29,13 @@ class ResolvedRuntime:
 
 
 def resolve_runtime(
-    framework: Framework, version: dict[str, Any] | None, settings: Settings, form: ImageForm
+    framework: Framework, version: dict[str, Any], settings: Settings, form: ImageForm
 ) -> ResolvedRuntime:
     """`version`: the recipe's runtime entry (contract/recipe.RuntimeVersion) of the framework version.
 
     Raises `RefusedError` with `runtime-unresolved` or `runtime-form`; reads files, so call it from a thread.
     """
-    runtime_id = framework.runtime_id or (version or {}).get("runtime_id")
+    runtime_id: str = framework.runtime_id or version["runtime_id"]
     variable = IMAGE_PREFIX + setting_name(framework.kind)
     if framework.image is not None:
         return _checked(ResolvedRuntime(runtime_id, framework.image, "request"), form, "--image")
@@ -55,26 +55,26 @@ def setting_name(framework: str) -> str:
 
 
 def _from_catalog(
-    runtime_id: str | None, version: dict[str, Any] | None, settings: Settings, form: ImageForm, variable: str
+    runtime_id: str, version: dict[str, Any], settings: Settings, form: ImageForm, variable: str
 ) -> ResolvedRuntime:
     if form == "environment":
-        if version is not None and not version.get("requires"):
+        if not version.get("requires"):
             return ResolvedRuntime(runtime_id, None, "catalog")
-        path = settings.runtimes / runtime_id if runtime_id else None
-        if path is not None and environment_usable(path):
+        path = settings.runtimes / runtime_id
+        if environment_usable(path):
             return ResolvedRuntime(runtime_id, str(path), "catalog")
         raise _refused(
             "runtime-unresolved",
             _("the runtime {runtime_id} is not there: process mode needs a Python environment at {path}").format(
-                runtime_id=runtime_id or "?", path=path or settings.runtimes
+                runtime_id=runtime_id, path=path
             ),
             _("build it on the console's machine: tuneplane-server runtime build {runtime_id}").format(
-                runtime_id=runtime_id or "?"
+                runtime_id=runtime_id
             ),
         )
     raise _refused(
         "runtime-unresolved",
-        _("no image is known for the runtime {runtime_id}").format(runtime_id=runtime_id or "?"),
+        _("no image is known for the runtime {runtime_id}").format(runtime_id=runtime_id),
         _("name one with --image, set {variable} on the console, or list it in TUNEPLANE_RUNTIME_REGISTRY_FILE").format(
             variable=variable
         ),
@@ -117,8 +117,8 @@ def _checked(runtime: ResolvedRuntime, form: ImageForm, where: str) -> ResolvedR
     return runtime
 
 
-def _from_registry(file: Path | None, runtime_id: str | None, form: ImageForm) -> str | None:
-    if file is None or runtime_id is None:
+def _from_registry(file: Path | None, runtime_id: str, form: ImageForm) -> str | None:
+    if file is None:
         return None
     entry = read_registry(file).get(runtime_id)
     if isinstance(entry, str):
