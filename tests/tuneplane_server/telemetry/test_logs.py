@@ -281,6 +281,17 @@ async def test_lost_records_are_said_at_their_place_once(telemetry):
         assert await texts(telemetry, limit=limit) == lines
 
 
+async def test_a_gap_names_the_machine_it_is_about(telemetry):
+    await telemetry.store(JOB, 1, logs(log(1, "a\n", rank=2), log(2, "b\n", rank=2)))
+    gap = {"stream": "log", "rank": 2, "records": 3, "after_seq": 1}
+    await telemetry.store(JOB, 1, Batch(events=[event(1, "gap", gap)]))
+    assert [(rank, fd) for rank, fd, _text in await read_all(telemetry)] == [
+        (2, "stdout"),
+        (2, "console"),
+        (2, "stdout"),
+    ]
+
+
 @pytest.mark.parametrize(
     "data", [{}, {"stream": "metric", "after_seq": 1, "records": 1}, {"stream": "log", "after_seq": -1, "records": 1},
              {"stream": "log", "after_seq": "1", "records": 1}, {"stream": "log", "after_seq": 1 << 70, "records": 1}]

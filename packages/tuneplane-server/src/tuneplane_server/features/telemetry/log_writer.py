@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeGuard
 
 from sqlalchemy import Connection
 
@@ -47,20 +47,20 @@ def write_logs(
 
 def write_gap(connection: Connection, run: Run, attempt: int, event: EventRecord) -> None:
     """A `gap` event about output: a remark at its place between the lines."""
-    data = event.data
-    after, records = data.get("after_seq"), data.get("records")
-    if (
-        data.get("stream") != "log"
-        or not isinstance(after, int)
-        or not isinstance(records, int)
-        or not 0 <= after < 1 << 62
-    ):
+    after, records, rank = (event.data.get(key) for key in ("after_seq", "records", "rank"))
+    if event.data.get("stream") != "log" or not _is_count(after) or not _is_count(records):
         return
-    place = (run.job_id, attempt, event.rank)
+    rank = rank if _is_count(rank) else event.rank
     run.log_position = run.position
-    if not repo.exists(connection, place, after + 1, MARKER_FD):
-        text = f"{records} pieces of output ({data.get('bytes', '?')} bytes) are missing here: the spool of the machine was full"
-        repo.add(connection, [_marker(run.job_id, attempt, event.rank, after + 1, event.time, text)])
+    if not repo.exists(connection, (run.job_id, attempt, rank), after + 1, MARKER_FD):
+        size = event.data.get("bytes")
+        lost = f"{records} pieces of output ({size} bytes)" if _is_count(size) else f"{records} pieces of output"
+        text = f"{lost} are missing here: the spool of the machine was full"
+        repo.add(connection, [_marker(run.job_id, attempt, rank, after + 1, event.time, text)])
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
 
 
 def _fits(run: Run, size: int, limits: TelemetryLimits) -> bool:
