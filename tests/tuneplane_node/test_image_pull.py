@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import re
-import shutil
 import ssl
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +14,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.services import podman
 from tests.services.containers import Engine as ContainerEngine
-from tests.services.containers import unmount
-from tests.services.plugin import unavailable
-from tests.services.process import ServiceMissingError, stop
 from tests.tuneplane_node.bench import Bench
 from tests.tuneplane_node.dockerd import Daemon
+from tests.tuneplane_node.podmans import podman_home, serving_podman
 from tests.tuneplane_node.registry import Registry, serving
 from tuneplane_node.engine import NodeError
 
@@ -38,22 +33,12 @@ def registry() -> Iterator[Registry]:
 @pytest.fixture
 def trusting_podman(monkeypatch: pytest.MonkeyPatch) -> Iterator[ContainerEngine]:
     """A Podman service that talks to registries on 127.0.0.1 without TLS, as Docker does by itself."""
-    home = Path(tempfile.mkdtemp(prefix="tp-podman-"))
-    (home / "registries.conf").write_text(
-        '[[registry]]\nprefix = "127.0.0.1"\nlocation = "127.0.0.1"\ninsecure = true\n'
-    )
-    monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(home / "registries.conf"))
-    try:
-        service = podman.start(home)
-    except ServiceMissingError as problem:
-        unavailable(problem)
-    yield ContainerEngine("podman", service.facts["socket"])
-    for command in service.before_stop:
-        subprocess.run(command, check=True, timeout=60)
-    for process in service.processes:
-        stop(process)
-    unmount(str(home))
-    shutil.rmtree(home, ignore_errors=True)
+    with podman_home() as home:
+        settings = home / "registries.conf"
+        settings.write_text('[[registry]]\nprefix = "127.0.0.1"\nlocation = "127.0.0.1"\ninsecure = true\n')
+        monkeypatch.setenv("CONTAINERS_REGISTRIES_CONF", str(settings))
+        with serving_podman(home) as engine:
+            yield engine
 
 
 @pytest.fixture(params=["docker", "podman"])

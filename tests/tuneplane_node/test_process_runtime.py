@@ -138,6 +138,25 @@ async def test_half_a_launch_starts_nothing(process_bench: Bench, tmp_path: Path
     assert not (tmp_path / "ran").exists()
 
 
+async def test_what_a_launcher_leaks_into_the_supervisor_is_let_go(process_bench: Bench, tmp_path: Path) -> None:
+    """uvloop does: the launcher would hear the end of the answer only when the command has ended."""
+    launch = {"command": ["sh", "-c", process_bench.waiting_job()], "env": dict(os.environ), "workdir": "/"}
+    record = tmp_path / "record"
+    record.mkdir()
+    answer_read, answer_write = os.pipe()
+    supervisor = await asyncio.create_subprocess_exec(
+        *supervisor_command(record), stdin=asyncio.subprocess.PIPE, stdout=answer_write, pass_fds=(answer_write,)
+    )
+    os.close(answer_write)
+    await supervisor.communicate(json.dumps(launch).encode())
+    with os.fdopen(answer_read, "rb") as pipe:
+        async with asyncio.timeout(30):
+            assert json.loads(await asyncio.to_thread(pipe.read)) == {"status": "started"}
+    assert not (record / "exit.json").exists()
+    process_bench.let_go()
+    await until((record / "exit.json").exists, bool)
+
+
 async def test_two_supervisors_of_one_record_run_one_command(process_bench: Bench, tmp_path: Path) -> None:
     launch = json.dumps({"command": ["sh", "-c", f"echo x >>{tmp_path}/runs; {process_bench.waiting_job()}"],
                          "env": dict(os.environ), "workdir": "/"}).encode()  # fmt: skip
