@@ -10,6 +10,7 @@ from tuneplane_node import LOCALE
 
 WORDS = (
     N_("usage: "),
+    N_("%(heading)s:"),
     N_("options"),
     N_("positional arguments"),
     N_("show this help message and exit"),

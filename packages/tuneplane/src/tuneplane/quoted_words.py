@@ -31,7 +31,8 @@ def yaml_words(context: str | None, problem: str | None) -> str:
     """Why a text is not YAML: what was found, and what was being read."""
     if context and problem:
         return _("{context} {problem}").format(context=_(context), problem=_(problem))
-    return _(problem or context or "")
+    only = problem or context or ""
+    return _(only)
 
 
 # Only here so that they are marked; each is the original's exact text.
