@@ -26,9 +26,7 @@ def main() -> None:
     import tuneplane_server.console.i18n  # noqa: F401 - registers the console's translations
 
     try:
-        cli(standalone_mode=False)
-    except click.exceptions.Exit as error:
-        sys.exit(error.exit_code)
+        code = cli(standalone_mode=False)  # click hands back what `Exit` carries
     except click.Abort:
         sys.exit(130)
     except click.ClickException as error:
@@ -43,6 +41,7 @@ def main() -> None:
             raise
         _complain(*said)
         sys.exit(FAILED)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _foreseen(error: Exception) -> tuple[str, str] | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import uvicorn
 
 from tuneplane.i18n import _
-from tuneplane_server.app import create_app
+from tuneplane_server.app import create_app, running
 from tuneplane_server.instance import InstanceLock
 from tuneplane_server.services import Services
 from tuneplane_server.settings import Settings
@@ -39,7 +41,7 @@ def _config(app: object, settings: Settings) -> uvicorn.Config:
         loop="uvloop",
         http="httptools",
         ws="none",
-        lifespan="on",
+        lifespan="off",  # `_serve` opens and closes everything, so that what goes wrong at start has its own words
         log_config=None,
         access_log=False,
         server_header=False,
@@ -52,7 +54,7 @@ def _config(app: object, settings: Settings) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """Says when it accepts requests."""
+    """Says when it accepts requests, and ends by a signal as a service should: with exit code 0."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -60,18 +62,30 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if not self.should_exit:  # set when the lifespan failed
-            self.accepting.set()
+        self.accepting.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """uvicorn's own raises the signal once more at the end, which would end the process before it has closed."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
 
 
 async def _serve(server: _Server, listener: socket.socket, services: Services, say: Callable[[str], None]) -> None:
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    accepting = asyncio.create_task(server.accepting.wait())
-    await asyncio.wait((serving, accepting), return_when=asyncio.FIRST_COMPLETED)
-    if accepting.done():
-        await _greet(services, say)
-    accepting.cancel()
-    await serving
+    async with running(services, roles=True):
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        accepting = asyncio.create_task(server.accepting.wait())
+        await asyncio.wait((serving, accepting), return_when=asyncio.FIRST_COMPLETED)
+        if accepting.done():
+            await _greet(services, say)
+        accepting.cancel()
+        await serving
 
 
 async def _greet(services: Services, say: Callable[[str], None]) -> None:
