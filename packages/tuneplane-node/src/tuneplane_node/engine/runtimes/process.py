@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tuneplane.i18n import _
 from tuneplane_node.engine.problems import Finding, NodeError, finding
 from tuneplane_node.engine.requests import (
     LABEL_INSTANCE,
@@ -58,7 +59,7 @@ class ProcessRuntime:
         await self._ask(self._records.create, request)
         record = await self._ask(self._records.get, request.name)
         if record is None:
-            raise NodeError("engine-refused", "the record was removed while the job was launched", runtime=self.name)
+            raise NodeError("engine-refused", _("the record was removed while the job was launched"), runtime=self.name)
         if not same_identity(request.labels, record.labels):
             raise NodeError("name-conflict", name=request.name)
         if (await self._ask(record.observe)).state == "created":
@@ -159,9 +160,11 @@ class ProcessRuntime:
             )
         try:
             async with asyncio.timeout(START_SECONDS):
-                output, _ = await process.communicate(json.dumps(launch).encode())
+                output, _errors = await process.communicate(json.dumps(launch).encode())
         except TimeoutError:
-            raise NodeError("supervisor-failed", f"no answer within {START_SECONDS:.0f} s") from None
+            raise NodeError(
+                "supervisor-failed", _("no answer within {seconds:.0f} s").format(seconds=START_SECONDS)
+            ) from None
         answer = (
             json.loads(output) if output.endswith(b"\n") else {"status": "failed", "where": "supervisor", "detail": ""}
         )

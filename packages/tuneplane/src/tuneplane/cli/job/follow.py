@@ -92,10 +92,9 @@ def result_code(job: Job) -> int:
 
 def result_line(job: Job) -> str:
     """One line for the end of a job, with the hint of its reason."""
-    text = _("{run} {phase}").format(run=job["id"], phase=phase_word(job["phase"]))
     explanation = why(job)
-    if explanation:
-        text += f": {clean(explanation)}"
+    line = _("{run} {phase}: {why}") if explanation else _("{run} {phase}")
+    text = line.format(run=job["id"], phase=phase_word(job["phase"]), why=clean(explanation))
     hint = (job.get("reason") or {}).get("hint")
     return f"{text}\n  → {clean(hint)}" if hint else text
 
