@@ -33,6 +33,21 @@ async def test_a_container_removed_behind_our_back_is_absent(container_bench: Be
     assert await container_bench.engine.cleanup(handle)
 
 
+@pytest.mark.parametrize(("end", "code"), [("stop", 3), ("kill", 137)])
+async def test_a_container_that_somebody_paused_runs_still_and_can_be_ended(
+    container_bench: Bench, end: str, code: int
+) -> None:
+    script = f"trap 'exit 3' TERM; touch {container_bench.directory}/ready; while :; do sleep 0.05; done"
+    handle = await container_bench.launch(script)
+    await container_bench.exists("ready")
+    with container_bench.api() as api:
+        api.post(f"/containers/{handle.name}/pause").raise_for_status()
+    seen = await container_bench.engine.observe(handle)
+    assert (seen.state, seen.detail) == ("running", "paused")
+    await (container_bench.engine.kill(handle) if end == "kill" else container_bench.engine.stop(handle, 30))
+    assert (await container_bench.engine.observe(handle)).exit_code == code
+
+
 async def test_a_container_that_was_created_but_never_started_is_taken_over(container_bench: Bench) -> None:
     request = container_bench.request(f"echo run >>{container_bench.directory}/runs; exit 8")
     labels = {**request.labels, LABEL_INSTANCE: container_bench.instance}

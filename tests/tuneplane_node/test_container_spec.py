@@ -120,6 +120,13 @@ def test_the_end_of_a_container_is_read_whole() -> None:
     )
 
 
+def test_nothing_ends_before_it_starts() -> None:
+    seen = read_state(
+        state(Status="exited", StartedAt="2026-11-29T18:02:20.827806Z", FinishedAt="2026-11-29T18:02:20.827228Z"), False
+    )
+    assert seen.finished_at == seen.started_at
+
+
 @pytest.mark.parametrize(("code", "podman", "expected"), [(137, True, None), (137, False, False), (1, True, False)])
 def test_podman_s_no_is_no_answer(code: int, podman: bool, expected: bool | None) -> None:
     assert read_state(state(Status="exited", ExitCode=code, OOMKilled=False), podman).oom_killed is expected

@@ -136,13 +136,14 @@ class Engine:
     def _cards(self, request: LaunchRequest) -> tuple[dict[str, str], tuple[int, ...]]:
         """The environment and the real cards. Invented ones never reach a runtime; a job without cards sees none."""
         unseen = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
+        chosen = ",".join(map(str, request.gpus))
         if not self._simulated:
-            return ({}, request.gpus) if request.gpus else (unseen, ())
+            # Said again here, because an image or a user who says "all" is believed by some container runtimes.
+            return ({"NVIDIA_VISIBLE_DEVICES": chosen}, request.gpus) if request.gpus else (unseen, ())
         for index in request.gpus:
             if index >= len(self._simulated):
                 raise NodeError("gpu-unknown", index=index)
-        visible = ",".join(map(str, request.gpus))
-        return {**unseen, VISIBLE_SIMULATED_GPUS: visible}, ()
+        return {**unseen, VISIBLE_SIMULATED_GPUS: chosen}, ()
 
     async def _gives_gpus(self, runtime: Runtime) -> bool:
         try:

@@ -38,6 +38,9 @@ def read_state(inspected: dict[str, Any], podman: bool) -> Observed:
         return Observed("created", detail=str(state.get("Error") or ""))
     if known == "running":
         return Observed("running", started_at=started, detail="" if status == "running" else status)
+    finished = parse_time(state.get("FinishedAt"))
+    if started is not None and finished is not None:
+        finished = max(started, finished)  # seen with Docker 20: a command that fails at once ends before it starts
     code = int(state.get("ExitCode", 0))
     oom: bool | None = bool(state.get("OOMKilled"))
     if podman and not oom and code == 128 + signal.SIGKILL:
@@ -48,9 +51,13 @@ def read_state(inspected: dict[str, Any], podman: bool) -> Observed:
         signal=signal_of(code),
         oom_killed=oom,
         started_at=started,
-        finished_at=parse_time(state.get("FinishedAt")),
+        finished_at=finished,
         detail=str(state.get("Error") or ""),
     )
+
+
+def is_paused(inspected: dict[str, Any]) -> bool:
+    return (inspected.get("State") or {}).get("Status") == "paused"
 
 
 def parse_time(text: object) -> datetime | None:

@@ -10,10 +10,9 @@ import json
 import os
 import shutil
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from tuneplane.i18n import _
 from tuneplane_node.engine.problems import Finding, NodeError, finding
@@ -55,7 +54,7 @@ class DockerRuntime:
         self._instance = instance_id
         self._user = user
         self._images = Images(self.api, RegistryLogins(docker_config), pull_seconds)
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._launching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._without_init = False
 
     async def check(self) -> list[Finding]:
@@ -80,7 +79,9 @@ class DockerRuntime:
     async def launch(self, request: LaunchRequest) -> RuntimeHandle:
         if request.image is None:
             raise NodeError("image-missing", runtime=self.name)
-        async with self._launching(request.name):
+        # One launch of a name at a time, so that two cannot both find it created and start it twice.
+        lock = self._launching.setdefault(request.name, asyncio.Lock())
+        async with lock:
             found = await self._inspect(request.name)
             if found is None:
                 await self._refuse_missing_gpus(request)
@@ -160,17 +161,6 @@ class DockerRuntime:
         await self.api.close()
 
     # -- launching
-
-    @asynccontextmanager
-    async def _launching(self, name: str) -> AsyncIterator[None]:
-        """One launch of a name at a time, so that two cannot both find it created and start it twice."""
-        lock = self._locks.setdefault(name, asyncio.Lock())
-        try:
-            async with lock:
-                yield
-        finally:
-            if not lock.locked():
-                self._locks.pop(name, None)
 
     async def _refuse_missing_gpus(self, request: LaunchRequest) -> None:
         """Docker refuses by itself when it cannot; Podman would start the container without the cards."""
@@ -267,6 +257,8 @@ class DockerRuntime:
         if found is None or (await self._read(found)).state != "running":
             return False
         try:
+            if states.is_paused(found):  # by somebody else; no signal reaches it so
+                await self.api.call("POST", f"/containers/{name}/unpause")
             await self.api.call("POST", f"/containers/{name}/kill", params={"signal": number})
         except ApiError as problem:
             if (await self.observe(name)).state in ("exited", "absent"):

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
+from weakref import WeakValueDictionary
 
 from tuneplane.i18n import _
 from tuneplane_node.engine.problems import NodeError
@@ -48,20 +49,16 @@ class Images:
         self._api = api
         self._logins = logins
         self._pull_seconds = pull_seconds
-        self._pulling: dict[str, asyncio.Lock] = {}
+        self._pulling: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def ensure(self, image: str) -> None:
         """Return when the image is there. An image that is there is never looked up in its registry again."""
         if await self._present(image):
             return
         lock = self._pulling.setdefault(image, asyncio.Lock())
-        try:
-            async with lock:  # several jobs with one image pull it once
-                if not await self._present(image):
-                    await self._pull(image)
-        finally:
-            if not lock.locked():
-                self._pulling.pop(image, None)
+        async with lock:  # several jobs with one image pull it once
+            if not await self._present(image):
+                await self._pull(image)
 
     async def _present(self, image: str) -> bool:
         try:
