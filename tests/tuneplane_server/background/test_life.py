@@ -243,7 +243,7 @@ async def test_a_run_over_its_time_limit_is_stopped_for_that_reason(harness: Har
     harness.time.pass_(2)
     await harness.round(2)
     job = await harness.job(job_id)
-    assert (job.phase, job.reason and job.reason["code"]) == ("failed", "time-limit")
+    assert (job.phase, job.reason) == ("failed", {"code": "time-limit", "data": {"seconds": 60}})
 
 
 async def test_a_launch_that_cannot_succeed_fails_with_the_executors_words(harness: Harness, ada: Principal) -> None:

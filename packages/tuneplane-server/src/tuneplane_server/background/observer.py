@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -60,7 +61,7 @@ class Observer:
         else:
             assert observation.exit is not None
             verdict = classify(observation.exit, outcome, _stop_cause(row), observation.output)
-            await self._ended(row, lease, verdict, observation.detail)
+            await self._ended(row, lease, _with_limit(verdict, row), observation.detail)
 
     async def _not_seen(
         self, row: JobRow, lease: Lease, observation: Observation, outcome: dict[str, Any] | None
@@ -83,7 +84,7 @@ class Observer:
     async def _draining(self, row: JobRow, lease: Lease, outcome: dict[str, Any]) -> None:
         """The trainer has ended, the runner still sends. It has a deadline, so that nothing hangs for ever."""
         if row.phase != Phase.FINISHING:
-            verdict = classify(_NO_EXIT, outcome, _stop_cause(row))
+            verdict = _with_limit(classify(_NO_EXIT, outcome, _stop_cause(row)), row)
             await self._writer.apply(row, lease, Event.OUTCOME, verdict=verdict)
         elif self._age(row.phase_since) > DRAIN_SECONDS + DRAIN_MARGIN_SECONDS:
             await self._writer.apply(row, lease, Event.OVERDUE)
@@ -111,6 +112,14 @@ class Observer:
 
     def _age(self, since: datetime) -> float:
         return (self._writer.now() - since).total_seconds()
+
+
+def _with_limit(verdict: Verdict, row: JobRow) -> Verdict:
+    """The reason `time-limit` says which limit it was."""
+    if verdict.reason is None or verdict.reason.code != StopCause.TIME_LIMIT:
+        return verdict
+    limit = row.spec["spec"].get("limits", {}).get("max_duration")
+    return replace(verdict, reason=Reason(verdict.reason.code, {"seconds": limit}))
 
 
 def _stop_cause(row: JobRow) -> StopCause | None:
