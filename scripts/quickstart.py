@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import signal
 import socket
 import subprocess
@@ -88,13 +89,21 @@ def free_port(wanted: int) -> int:
 
 def first_account(env: dict[str, str]) -> str:
     """Make the account once; its random password is kept in a file that only its owner reads."""
-    kept = ROOT / "password"
+    kept, pending = ROOT / "password", ROOT / "password.new"
     if kept.exists():
         return kept.read_text().strip()
-    password = secrets.token_urlsafe(12)
-    call([BIN / "tuneplane-server", "user", "add", USER, "--admin", "--password-stdin"], env, text=password + "\n")
-    kept.touch(mode=0o600)
-    kept.write_text(password + "\n")
+    # Whoever finds it written was killed here before, and may have made the account already.
+    begun = pending.exists() and pending.stat().st_size > 0
+    if not begun:
+        pending.touch(mode=0o600)
+        pending.write_text(secrets.token_urlsafe(12) + "\n")
+    password = pending.read_text().strip()
+    add = [BIN / "tuneplane-server", "user", "add", USER, "--admin", "--password-stdin"]
+    if begun:
+        subprocess.run(add, env=env, input=password + "\n", text=True, check=False, capture_output=True, timeout=60)
+    else:
+        call(add, env, text=password + "\n")
+    pending.rename(kept)
     return password
 
 
@@ -135,7 +144,8 @@ def report(env: dict[str, str], run: str, address: str, password: str) -> None:
     print(f"checkpoint   {Path(artifacts['out_dir']) / newest['path']}")
     print(f"console      {address}/jobs/{run}")
     print(f"sign in      {USER} / {password}   (also in {ROOT / 'password'})")
-    print(f"your lab     cd {LAB} && export TUNEPLANE_HOME={HOME} PATH={BIN}:$PATH", flush=True)
+    home, path, lab = (shlex.quote(str(part)) for part in (HOME, BIN, LAB))
+    print(f"your lab     cd {lab} && export TUNEPLANE_HOME={home} PATH={path}:$PATH", flush=True)
 
 
 def curve(env: dict[str, str], run: str, name: str) -> list[float]:
@@ -145,6 +155,7 @@ def curve(env: dict[str, str], run: str, name: str) -> list[float]:
 
 def stay_open(server: subprocess.Popen[bytes], address: str) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print("\nThe console ends now; on a terminal make quickstart keeps it open.", flush=True)
         return 0
     print(f"\nThe console stays open at {address}. Ctrl-C ends it.", flush=True)
     try:
