@@ -49,6 +49,8 @@ def configure_logs(level: str = "info", form: str = "text") -> None:
         logging.getLogger(name).handlers = []
         logging.getLogger(name).propagate = True
     logging.getLogger("uvicorn.access").setLevel(logging.WARNING)  # addresses of requests can hold what is private
+    # One line per plugin of its own would bury what a first start has to say.
+    logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
 
 
 def _mask_secrets(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
