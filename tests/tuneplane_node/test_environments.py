@@ -26,6 +26,7 @@ from tuneplane_node.engine.environments import READY, UNFINISHED, what_is_wanted
 from tuneplane_node.engine.pythons import find_python
 from tuneplane_node.engine.supervisor.records import write_record
 
+pytestmark = pytest.mark.services  # real interpreters and real pip take their time
 PYTHON = "3.11"  # what the trl runtimes ask for
 
 
