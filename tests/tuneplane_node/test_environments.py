@@ -233,9 +233,9 @@ def open_when_read(fifo: Path, process: subprocess.Popen[bytes], log: Path) -> i
         "trl==1.*",
         "trl == 1.0",
         "-r other.txt",
-        "trl @ https://x/y.whl",
+        "trl @ file:///x/y",
         "trl==1.0; python_version>'3'",
-        "--index-url=https://x",
+        "--find-links=/x",
         "trl==1.0\nother==2",
     ],
 )
@@ -261,7 +261,7 @@ def test_a_package_that_is_nowhere_is_told_with_pip_s_words(build: Builder, tmp_
 
 
 def test_an_index_that_cannot_be_reached_is_told(build: Builder, env: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "pip.conf").write_text("[global]\nindex-url = http://127.0.0.1:9/simple\nretries = 0\ntimeout = 1\n")
+    (tmp_path / "pip.conf").write_text("[global]\nindex-url = http://127.0.0.1:9/index\nretries = 0\ntimeout = 1\n")
     with pytest.raises(NodeError) as problem:
         build("nowhere==1.0", env=env)
     assert problem.value.code in ("environment-network", "environment-package-missing")
