@@ -27,6 +27,8 @@ def put_checkpoint(run: Run, path: str = "checkpoints/checkpoint-4", **without: 
 
 async def test_the_runners_index_is_listed_with_the_sizes_of_checkpoints(run):
     digest = run.put("model/weights.bin", b"abc")
+    for directory in ("checkpoints/checkpoint-4", "checkpoints/checkpoint-40"):
+        (run.out / directory).mkdir(parents=True)
     run.index(
         [
             {"path": "model/weights.bin", "size": 3, "sha256": digest},
@@ -108,6 +110,29 @@ async def test_paths_that_lead_out_are_left_out_of_the_index(run):
     found = await run.listing()
     assert [file["path"] for file in found["files"]] == ["good.txt"]
     assert found["checkpoints"] == []
+
+
+@pytest.mark.parametrize("with_index", [True, False])
+@pytest.mark.parametrize("link", ["checkpoints", "checkpoints/checkpoint-4"])
+async def test_a_checkpoint_behind_a_link_is_nobodys_to_resume_from(run, tmp_path, link, with_index):
+    """What a checkpoint's path points to is mounted into the next attempt."""
+    put_checkpoint(run)
+    elsewhere = tmp_path / "elsewhere"
+    (run.out / link).rename(elsewhere)
+    (run.out / link).symlink_to(elsewhere)
+    if with_index:
+        run.index([], [{"path": "checkpoints/checkpoint-4", "step": 4, "complete": True}])
+    await run.artifacts.register(run.job, 1)
+    assert await run.artifacts.checkpoints(run.job) == []
+    assert (await run.listing())["checkpoints"] == []
+
+
+async def test_an_out_dir_that_became_a_link_gives_nothing(run, tmp_path):
+    run.put("a.bin", b"mine")
+    await run.artifacts.register(run.job, 1)
+    run.out.rename(tmp_path / "elsewhere")
+    run.out.symlink_to(tmp_path / "elsewhere")
+    assert (await run.file("a.bin")).status_code == 400
 
 
 async def test_names_that_are_no_text_are_left_out_of_a_look(run):

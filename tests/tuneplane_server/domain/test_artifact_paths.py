@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuneplane_server.domain.artifact_paths import ByteRange, hides_a_trick, is_safe, parse_range
+from tuneplane_server.domain.artifact_paths import ByteRange, is_safe, parse_range
 
 parts = st.sampled_from(["a", "..", ".", "", "b c", "字", "\\", "\0", "x" * 600, "%2e%2e", "a\nb"])
 
@@ -34,20 +34,6 @@ def test_ordinary_names_are_safe(path):
 )  # fmt: skip
 def test_tricks_are_not(path):
     assert not is_safe(path)
-    assert hides_a_trick(path) or "\udcff" in path
-
-
-@pytest.mark.parametrize(
-    "path", ["%2e%2e/a", "a/%2e%2e%2fb", "%252e%252e/a", "..%5ca", "a%00", "%2fetc", "%25252e%25252e/a"]
-)
-def test_encoded_tricks_are_seen(path):
-    assert is_safe(path)
-    assert hides_a_trick(path)
-
-
-@pytest.mark.parametrize("path", ["a%20b", "100%", "a%2Fb", "%zz"])
-def test_harmless_percents_are_no_trick(path):
-    assert not hides_a_trick(path)
 
 
 @given(st.integers(1, 1000), st.integers(0, 1200), st.integers(0, 1200))

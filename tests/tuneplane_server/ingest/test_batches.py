@@ -266,3 +266,36 @@ async def test_a_body_that_does_not_come_is_given_up(runner, monkeypatch):
 
     answer = await runner.raw(stuck())
     assert (answer.status_code, answer.json()["code"]) == (408, "request-timeout")
+
+
+async def test_a_dashboard_beside_writers_never_sees_a_locked_database(client, console):
+    """Scenario 19, small: eight runs send at the same time, two readers look all the while."""
+    jobs = [f"000000000000001{n}" for n in range(8)]
+    senders = [Runner(client, await console.services.ingest.issue(job, 1), job) for job in jobs]
+    sending = True
+    looks = 0
+
+    async def send(sender):
+        for seq in range(1, 13):
+            answer = await sender.send(log(seq, f"{seq}\n"), metric(seq, [float(seq)] * 20), event(seq, "checkpoint"))
+            assert answer.status_code == 200
+            assert (await sender.beat()).status_code == 200
+
+    async def look():
+        nonlocal looks
+        telemetry = console.services.telemetry
+        while sending:
+            latest = await telemetry.latest_of(jobs)
+            for job in jobs:
+                await telemetry.logs.page(job, LogQuery(tail=10), live_attempt=1)
+                await telemetry.curves.curves(job, list(latest[job]), max_points=100, attempt=None, rank=0)
+            looks += 1
+
+    readers = [asyncio.create_task(look()) for _reader in range(2)]
+    await asyncio.gather(*(send(sender) for sender in senders))
+    sending = False
+    await asyncio.gather(*readers)
+    assert looks > 0
+    for job in jobs:
+        page = await console.services.telemetry.logs.page(job, LogQuery(), live_attempt=None)
+        assert [line.text for line in page.lines] == [str(seq) for seq in range(1, 13)]

@@ -55,7 +55,8 @@ def test_a_bomb_costs_no_more_memory_than_the_limit(encoding):
 
 
 def test_a_frame_that_asks_for_a_huge_window_is_refused():
-    options = {zstd.CompressionParameter.window_log: WINDOW_LOG + 2, zstd.CompressionParameter.content_size_flag: 0}
+    parameter = zstd.CompressionParameter
+    options: dict[int, int] = {parameter.window_log: WINDOW_LOG + 2, parameter.content_size_flag: 0}
     compressor = zstd.ZstdCompressor(options=options)
     frame = compressor.compress(b"x" * 1000) + compressor.flush()
     with pytest.raises(BodyError) as refusal:

@@ -9,7 +9,6 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import httpx2 as httpx
 import pytest
@@ -57,6 +56,10 @@ class Console:
         os.kill(self.process.pid, signal.SIGKILL)
         os.waitpid(self.process.pid, 0)
 
+    def stop(self) -> None:
+        assert self.process is not None
+        stop(self.process)
+
     def _answers(self) -> bool:
         with suppress(httpx.TransportError):
             return httpx.get(f"http://127.0.0.1:{self.port}/healthz").status_code < 600
@@ -78,9 +81,9 @@ def fill(spool: Spool) -> None:
 class SmallBatches(Shipper):
     """Many batches, so that the kills find some of them in every state."""
 
-    def step(self, *arguments: Any) -> str:
+    def step(self, timeout: float = 30.0) -> str:
         self._records = 7
-        return super().step(*arguments)
+        return super().step(timeout)
 
 
 @pytest.mark.timeout(240)
@@ -111,7 +114,7 @@ async def test_a_console_killed_while_it_is_being_sent_to_ends_up_with_every_rec
             console.start()
         assert sent.wait(120)
     finally:
-        stop(console.process)
+        console.stop()
     await assert_each_once(TelemetryService(database, Clock(), Wakeups()))
     await database.close()
 

@@ -18,6 +18,7 @@ from tuneplane.client.shapes import mismatch
 from tuneplane_server.app import create_app
 from tuneplane_server.domain.classify import Exit
 from tuneplane_server.features.accounts.principal import READ, Principal
+from tuneplane_server.features.telemetry import shapes
 from tuneplane_server.features.telemetry.records import Batch
 
 
@@ -43,6 +44,7 @@ class Reader:
         assert answer.status_code == 200, answer.text
         found = answer.json()
         assert mismatch(found, shape) is None
+        getattr(shapes, shape.__name__).model_validate(found)
         return found
 
     async def store(self, batch: Batch, attempt: int = 1) -> None:
@@ -114,6 +116,7 @@ async def test_curves_refuse_what_has_no_meaning(reader):
         {"name": ["a"] * 101},
         {"name": "a", "max_points": 7},
         {"name": "a", "max_points": 10_001},
+        {"name": [f"m{n}" for n in range(21)], "max_points": 10_000},
         {"name": "a", "attempt": 0},
         {"name": "a", "rank": -1},
         {"name": "a", "rank": 2**31},
@@ -188,6 +191,13 @@ async def test_samples_page_and_filter(reader):
     assert [item["id"] for item in (await reader.json("samples", types.SamplePage, step=0))["items"]] == [2, 4]
     assert (await reader.get("samples", kind="image")).status_code == 422
     assert (await reader.get("samples", cursor="nonsense")).status_code == 422
+
+
+async def test_the_calls_are_in_the_description_of_the_api(reader):
+    described = (await reader.client.get("/api/v1/openapi.json")).json()
+    for call in ("metrics", "curves", "logs", "samples", "artifacts"):
+        answer = described["paths"][f"/api/v1/jobs/{{job_id}}/{call}"]["get"]["responses"]["200"]
+        assert "$ref" in answer["content"]["application/json"]["schema"]
 
 
 async def test_the_listing_of_jobs_shows_the_latest_values(reader):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
 
 import pytest
 from sqlalchemy import event as sqlalchemy_event
@@ -156,6 +157,22 @@ async def test_nothing_of_a_batch_is_stored_when_a_part_of_it_cannot_be(telemetr
             assert (await session.scalar(select(func.count()).select_from(table))) == 0
     assert (await telemetry.store(JOB, 1, together(*whole(2)))).accepted == 8
     await assert_all_there(telemetry, 2)
+
+
+@pytest.mark.parametrize("after", range(0, 12, 2))
+async def test_a_caller_that_goes_away_leaves_all_or_nothing(telemetry, after):
+    """The connection of a sender breaks at any moment of the transaction; the next batch is stored as ever."""
+    task = asyncio.create_task(telemetry.store(JOB, 1, together(*whole(3))))
+    for _step in range(after):
+        await asyncio.sleep(0)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    stored = len(await texts(telemetry))
+    assert stored in (0, 3)
+    answer = await telemetry.store(JOB, 1, together(*whole(3)))
+    assert (answer.accepted, answer.duplicate) == ((0, 12) if stored else (12, 0))
+    await assert_all_there(telemetry, 3)
 
 
 async def test_forgetting_a_run_leaves_the_others(telemetry):

@@ -67,6 +67,22 @@ async def test_output_is_kept_up_to_the_quota_with_a_marker_and_an_event_and_the
     await telemetry.close()
 
 
+async def test_a_quota_passed_where_output_was_lost_is_stored_like_any(database, held_clock):
+    """Both remarks would stand at the same place."""
+    from tuneplane_server.features.telemetry.service import TelemetryService
+    from tuneplane_server.wakeups import Wakeups
+
+    telemetry = TelemetryService(database, held_clock.clock(), Wakeups(), TelemetryLimits(log_bytes=4))
+    await telemetry.store(JOB, 1, logs(log(1, "abc\n")))
+    await telemetry.store(JOB, 1, Batch(events=[event(1, "gap", {"stream": "log", "records": 1, "after_seq": 1})]))
+    answer = await telemetry.store(JOB, 1, logs(log(2, "too much\n")))
+    assert (answer.accepted, answer.quota) == (1, True)
+    lines = await texts(telemetry)
+    assert lines[0] == "abc"
+    assert len(lines) == 2
+    await telemetry.close()
+
+
 async def test_gbk_a_lone_ff_an_emoji_split_over_two_reads_and_nul(telemetry):
     """Scenario 13."""
     parts = ["你好\n".encode("gbk"), b"\xff\n", "🙂".encode()[:2], "🙂".encode()[2:] + b"\n", b"a\0b\n"]
@@ -133,7 +149,7 @@ async def test_every_page_size_gives_the_same_lines(telemetry):
     assert "\n".join(unfolded).replace("\r", "") == output.decode().rstrip("\n").replace("\r", "")
 
 
-async def test_the_last_lines_of_a_large_log_are_read_from_its_end(telemetry, database):
+async def test_the_last_lines_of_a_large_log_are_read_from_its_end(telemetry, database, monkeypatch):
     """Scenario 15, small: what is read does not depend on what lies before."""
     line = "a line of ordinary output with a number {:08d}\n"
     seq = 0
@@ -156,11 +172,9 @@ async def test_the_last_lines_of_a_large_log_are_read_from_its_end(telemetry, da
         read.append(sum(len(chunk.data) for chunk in chunks))
         return chunks
 
-    repo.forward = counted
-    try:
-        found = await page(telemetry, tail=100)
-    finally:
-        repo.forward = original
+    monkeypatch.setattr(repo, "forward", counted)
+    found = await page(telemetry, tail=100)
+    monkeypatch.undo()
     assert len(found.lines) == 100
     assert found.lines[-1].text == (await texts(telemetry, grep=found.lines[-1].text))[-1]
     assert sum(read) < 2 * 1024 * 1024

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import NamedTuple
-from urllib.parse import unquote
 
 MAX_PATH_BYTES = 1024
 
@@ -24,16 +23,6 @@ def is_safe(path: str) -> bool:
     if not 0 < size <= MAX_PATH_BYTES or not path.isprintable() or "\\" in path:
         return False
     return all(part not in ("", ".", "..") for part in path.split("/"))
-
-
-def hides_a_trick(path: str) -> bool:
-    """Whether a path that looks harmless is none once it is decoded again, as some proxies and servers do."""
-    decoded = path
-    for _time in range(3):
-        decoded = unquote(decoded)
-        if not is_safe(decoded):
-            return True
-    return False
 
 
 def parse_range(header: str, size: int) -> ByteRange | None:

@@ -68,8 +68,9 @@ def columns(
     """Columns from the wire's lists. Raises `ValueError` for unequal lengths, `OverflowError` for a step beyond int64."""
     if not len(step) == len(time) == len(value) or (epoch is not None and len(epoch) != len(step)):
         raise ValueError("columns differ in length")
+    plain: Any = value  # strings are rare; finding them costs nothing this way
     try:
-        values = array("d", value)  # type: ignore[arg-type]  # strings are rare; finding them costs nothing this way
+        values: array[float] = array("d", plain)
     except TypeError:
         values = array("d", [NON_FINITE[item] if isinstance(item, str) else item for item in value])
     return Columns(array("q", step), array("d", time), values, None if epoch is None else array("d", epoch))

@@ -8,10 +8,11 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from tuneplane.i18n import _
-from tuneplane_server.domain.artifact_paths import hides_a_trick, is_safe
+from tuneplane_server.domain.artifact_paths import is_safe
 from tuneplane_server.features.accounts.deps import Reader, client_address, services_of
 from tuneplane_server.features.artifacts.download import FileResponse
-from tuneplane_server.features.artifacts.files import FileGoneError, PathEscapeError
+from tuneplane_server.features.artifacts.files import FileGoneError, PathEscapeError, hides_a_trick
+from tuneplane_server.features.artifacts.service import Listing
 from tuneplane_server.features.audit.service import AuditEntry
 from tuneplane_server.web.problems import not_found, refused
 
@@ -20,7 +21,7 @@ router = APIRouter(prefix="/api/v1/jobs/{job_id}/artifacts", tags=["artifacts"])
 Attempt = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
 
 
-@router.get("")
+@router.get("", responses={200: {"model": Listing}})
 async def artifacts(request: Request, job_id: str, principal: Reader) -> Response:
     """`{files: [{attempt, path, size, sha256}], checkpoints: [{attempt, path, step, complete, problem, size}], out_dir,
     truncated}`."""
@@ -30,7 +31,8 @@ async def artifacts(request: Request, job_id: str, principal: Reader) -> Respons
     return Response(msgspec.json.encode(listing), media_type="application/json", headers={"Cache-Control": "no-store"})
 
 
-@router.api_route("/file", methods=["GET", "HEAD"])
+@router.head("/file", include_in_schema=False)
+@router.get("/file", responses={200: {"content": {"application/octet-stream": {}}}})
 async def artifact_file(
     request: Request, job_id: str, principal: Reader, path: Annotated[str, Query()], attempt: Attempt = None
 ) -> Response:

@@ -9,6 +9,7 @@ import stat
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 from tuneplane_server.domain.artifact_paths import is_safe
 
@@ -21,6 +22,16 @@ class FileGoneError(Exception):
 
 class PathEscapeError(Exception):
     """The path is no relative path, or a link stands in its way."""
+
+
+def hides_a_trick(path: str) -> bool:
+    """Whether a path that looks harmless is none once it is decoded again, as some proxies and servers do."""
+    decoded = path
+    for _time in range(3):
+        decoded = unquote(decoded)
+        if not is_safe(decoded):
+            return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -43,12 +54,8 @@ def open_inside(out_dir: Path, path: str) -> int:
     if not is_safe(path):
         raise PathEscapeError(path)
     *directories, name = path.split("/")
-    current = _open(str(out_dir), os.O_RDONLY | os.O_DIRECTORY, None)
+    current = _descend(out_dir, directories)
     try:
-        for part in directories:
-            below = _open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, current)
-            os.close(current)
-            current = below
         # Not blocking: a FIFO must not hold the console up before it is seen to be one.
         found = _open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, current)
     finally:
@@ -57,6 +64,30 @@ def open_inside(out_dir: Path, path: str) -> int:
         os.close(found)
         raise FileGoneError(path)
     return found
+
+
+def is_directory_inside(out_dir: Path, path: str) -> bool:
+    """Whether `path` is a directory below `out_dir` with no link on the way: what a further attempt may be given to read."""
+    if not is_safe(path):
+        return False
+    try:
+        os.close(_descend(out_dir, path.split("/")))
+    except (FileGoneError, PathEscapeError):
+        return False
+    return True
+
+
+def _descend(out_dir: Path, directories: list[str]) -> int:
+    """A descriptor of the directory, opened part by part."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    current = _open(str(out_dir), flags, None)
+    for part in directories:
+        try:
+            below = _open(part, flags, current)
+        finally:
+            os.close(current)
+        current = below
+    return current
 
 
 def _open(name: str, flags: int, below: int | None) -> int:

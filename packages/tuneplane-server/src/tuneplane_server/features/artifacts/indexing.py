@@ -16,7 +16,12 @@ from tuneplane.contract.words import ARTIFACTS_FILE, CAPSULE_FILE
 from tuneplane.runner.artifacts import walk
 from tuneplane.runner.checkpoints import find_checkpoints, problem_of, step_of
 from tuneplane_server.domain.artifact_paths import is_safe
-from tuneplane_server.features.artifacts.files import FileGoneError, PathEscapeError, open_inside
+from tuneplane_server.features.artifacts.files import (
+    FileGoneError,
+    PathEscapeError,
+    is_directory_inside,
+    open_inside,
+)
 
 MAX_INDEX_BYTES = 64 * 1024 * 1024
 MAX_FILES = 100_000
@@ -41,7 +46,7 @@ def read_index(out_dir: Path, job_id: str, attempt: int) -> FoundIndex:
     index = _written(out_dir, job_id, attempt)
     if index is None:
         return _scan(out_dir)
-    return _checked("runner", index.files, index.checkpoints, index.truncated)
+    return _checked(out_dir, index)
 
 
 def _written(out_dir: Path, job_id: str, attempt: int) -> ArtifactIndex | None:
@@ -65,18 +70,25 @@ def _scan(out_dir: Path) -> FoundIndex:
     checkpoints = [
         Checkpoint(path=path, step=step_of(path), complete=problem is None, problem=problem)
         for path in find_checkpoints(str(out_dir), _globs(capsule), MAX_CHECKPOINTS)
-        if is_safe(path)
+        if is_directory_inside(out_dir, path)
         for problem in (problem_of(str(out_dir / path), not save_only_model),)
     ]
     truncated = len(found) >= MAX_FILES or monotonic() > end
     return FoundIndex("scan", files, checkpoints, truncated, len(found) - len(files))
 
 
-def _checked(source: str, files: list[ArtifactFile], checkpoints: list[Checkpoint], truncated: bool) -> FoundIndex:
-    kept = {file.path: file for file in files[:MAX_FILES] if is_safe(file.path)}
-    good = {one.path: one for one in checkpoints[:MAX_CHECKPOINTS] if is_safe(one.path)}
-    over = len(files) > MAX_FILES or len(checkpoints) > MAX_CHECKPOINTS
-    return FoundIndex(source, list(kept.values()), list(good.values()), truncated or over, len(files) - len(kept))
+def _checked(out_dir: Path, index: ArtifactIndex) -> FoundIndex:
+    """The runner's index without what must not be used; it lies where the job itself may write."""
+    kept = {file.path: file for file in index.files[:MAX_FILES] if is_safe(file.path)}
+    good = {
+        # A checkpoint is mounted into a further attempt: one behind a link could be anybody's.
+        one.path: one
+        for one in index.checkpoints[:MAX_CHECKPOINTS]
+        if is_directory_inside(out_dir, one.path)
+    }
+    over = len(index.files) > MAX_FILES or len(index.checkpoints) > MAX_CHECKPOINTS
+    skipped = len(index.files) - len(kept) + len(index.checkpoints) - len(good)
+    return FoundIndex("runner", list(kept.values()), list(good.values()), index.truncated or over, skipped)
 
 
 def _capsule(out_dir: Path) -> dict[str, Any]:

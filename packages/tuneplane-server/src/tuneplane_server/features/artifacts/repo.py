@@ -12,6 +12,7 @@ from tuneplane_server.features.artifacts.tables import ArtifactFileRow, Artifact
 
 FILES: Any = ArtifactFileRow.__table__
 CHECKPOINTS: Any = CheckpointRow.__table__
+SETS: Any = ArtifactSetRow.__table__
 
 
 async def sets(session: AsyncSession, job_id: str) -> list[ArtifactSetRow]:
@@ -118,5 +119,5 @@ async def count_unhashed(session: AsyncSession, job_id: str, attempt: int | None
 
 
 async def forget(session: AsyncSession, job_id: str) -> None:
-    for table in (FILES, CHECKPOINTS, ArtifactSetRow.__table__):
+    for table in (FILES, CHECKPOINTS, SETS):
         await session.execute(delete(table).where(table.c.job_id == job_id))

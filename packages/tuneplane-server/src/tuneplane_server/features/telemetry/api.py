@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Header, Query, Request, Response
+from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
 from tuneplane.contract.words import TERMINAL_PHASES
@@ -17,6 +18,7 @@ from tuneplane_server.domain.cursors import FDS, CursorError, LogCursor, decode_
 from tuneplane_server.features.accounts.deps import Reader, services_of
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.presenting import present_list
+from tuneplane_server.features.telemetry import shapes
 from tuneplane_server.features.telemetry.curves import NAMES_AT_ONCE
 from tuneplane_server.features.telemetry.log_reader import LogPage, LogQuery
 from tuneplane_server.features.telemetry.service import topic
@@ -36,9 +38,15 @@ Rank = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
 MainRank = Annotated[int, Query(ge=0, le=2**31 - 1)]
 MAX_CURSOR = 32 * 1024
 MAX_TAIL = 20_000
+MAX_POINTS_AT_ONCE = 200_000
 
 
-@router.get("/metrics")
+def _answers(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    """For the description of the API; see `shapes`."""
+    return {200: {"model": model}}
+
+
+@router.get("/metrics", responses=_answers(shapes.Metrics))
 async def metrics(request: Request, job_id: str, principal: Reader, rank: MainRank = 0) -> Response:
     """`{metrics: {name: {latest: {step, value, time}, min, max, count, attempts}}, refused_points}`; `refused_points`: of
     series that the limits did not let in."""
@@ -48,7 +56,7 @@ async def metrics(request: Request, job_id: str, principal: Reader, rank: MainRa
     return _json({"metrics": found, "refused_points": usage.refused_points})
 
 
-@router.get("/curves")
+@router.get("/curves", responses=_answers(shapes.Curves))
 async def curves(
     request: Request,
     job_id: str,
@@ -61,11 +69,18 @@ async def curves(
     """`{series: {name: [{attempt, step, time, value, epoch?, count, replaced_from}]}}`."""
     services, row = await _job(request, principal, job_id)
     names = [one for one in dict.fromkeys(name) if "\0" not in one]
+    if len(names) * max_points > MAX_POINTS_AT_ONCE:
+        raise refused(
+            "request-invalid",
+            _("that is too much for one answer"),
+            _("at most {count} points: fewer names, or a smaller max_points").format(count=MAX_POINTS_AT_ONCE),
+            field="max_points",
+        )
     found = await services.telemetry.curves.curves(row.id, names, max_points=max_points, attempt=attempt, rank=rank)
     return _json({"series": found})
 
 
-@router.get("/logs")
+@router.get("/logs", responses=_answers(shapes.LogPage))
 async def logs(
     request: Request,
     job_id: str,
@@ -88,7 +103,7 @@ async def logs(
     return _json(await _log_page(services, row.id, page))
 
 
-@router.get("/logs/raw")
+@router.get("/logs/raw", responses={200: {"content": {"application/octet-stream": {}}}})
 async def raw_logs(
     request: Request,
     job_id: str,
@@ -106,7 +121,7 @@ async def raw_logs(
     return StreamingResponse(parts, media_type="application/octet-stream", headers=headers)
 
 
-@router.get("/samples")
+@router.get("/samples", responses=_answers(shapes.SamplePage))
 async def samples(
     request: Request,
     job_id: str,
@@ -138,7 +153,7 @@ async def samples(
     return _json({"items": rows[:limit], "next_cursor": following, "dropped": usage.sample_dropped})
 
 
-@router.get("/stream")
+@router.get("/stream", responses={200: {"content": {"text/event-stream": {}}}})
 async def stream(
     request: Request,
     job_id: str,

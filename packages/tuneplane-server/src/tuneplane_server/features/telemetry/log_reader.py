@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -245,7 +245,7 @@ def _budget(query: LogQuery) -> Budget:
     return Budget(SEARCH_BYTES if query.grep else PAGE_BYTES, monotonic() + SECONDS)
 
 
-async def _merged(readers: list[RankReader]) -> AsyncIterator[Line]:
+async def _merged(readers: list[RankReader]) -> AsyncGenerator[Line]:
     """Lines of all readers, attempt by attempt. A line counts as read when the next one is asked for or the caller stops."""
     for _attempt, group in groupby(readers, key=lambda reader: reader.attempt):
         of_attempt = list(group)

@@ -37,7 +37,7 @@ def write_logs(
                 elif run.log_dropped_bytes == len(record.data):  # the first one that does not fit
                     passed = record
             rows += [_row(run.job_id, attempt, rank, span, fd, pieces) for fd, pieces in _chunks(kept)]
-    if passed is not None:
+    if passed is not None and not repo.exists(connection, (run.job_id, attempt, passed.rank), passed.seq, MARKER_FD):
         text = f"the output passed its quota of {limits.log_bytes // MIB} MiB; what follows is not kept"
         rows.append(_marker(run.job_id, attempt, passed.rank, passed.seq, passed.time, text))
     if rows:

@@ -53,9 +53,16 @@ def _replace(connection: Connection, series: Series, taken: list[Chunk], data: C
     if rest.step:
         last = taken[-1]
         found = series_codec.summary(rest)
-        row = {"series_id": series.id, "position": last.position, "part": last.part, "seq_first": last.seq_first}
-        row |= {"seq_last": last.seq_last, "data": series_codec.encode(rest)} | _summary_columns(found)
-        repo.add_chunks(connection, [row | {"count": found.count}])
+        row: dict[str, Any] = {
+            "series_id": series.id,
+            "position": last.position,
+            "part": last.part,
+            "seq_first": last.seq_first,
+            "seq_last": last.seq_last,
+            "count": found.count,
+            "data": series_codec.encode(rest),
+        }
+        repo.add_chunks(connection, [row | _summary_columns(found)])
     series.blocks += 1
     series.loose -= BLOCK_POINTS
     repo.save_series(connection, [series])

@@ -7,7 +7,7 @@ a poll woke it. The id of an event is the run's position up to which the reader 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from time import monotonic
 from typing import Any
 
@@ -33,7 +33,7 @@ class RunStream:
         job: Callable[[], Awaitable[Any]],
         topics: tuple[str, ...],
         last_id: int | None,
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes]:
         """`look` at the run's rows; `job` as its reader sees it, for JSON; `last_id`: the position known to the client."""
         position, version, end = last_id, -1, monotonic() + LIFETIME_SECONDS
         yield b"retry: %d\n" % RETRY_MS + _event("hello", position or 0, {})

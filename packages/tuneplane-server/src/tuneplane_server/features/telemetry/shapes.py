@@ -1,0 +1,92 @@
+"""The answers of the API for its published description. They are built and encoded without these models: a page of lines
+or a curve of ten thousand points would spend most of its time in validation. A test holds both together.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Number = float | Literal["NaN", "Infinity", "-Infinity"]
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="forbid", defer_build=True)
+
+
+class Latest(_Shape):
+    """`time`: Unix seconds of the machine."""
+
+    step: int
+    value: Number
+    time: float
+
+
+class MetricSummary(_Shape):
+    """`min`, `max` over all attempts; null when every value is NaN."""
+
+    latest: Latest
+    min: Number | None
+    max: Number | None
+    count: int
+    attempts: list[int]
+
+
+class Metrics(_Shape):
+    """`refused_points`: of series that the limits did not let in."""
+
+    metrics: dict[str, MetricSummary]
+    refused_points: int
+
+
+class CurvePart(_Shape):
+    """Columns of equal length. `count`: points before thinning. `replaced_from`: step from which the next attempt counts."""
+
+    attempt: int
+    step: list[int]
+    time: list[Number]
+    value: list[Number]
+    epoch: list[Number] | None = None
+    count: int
+    replaced_from: int | None
+
+
+class Curves(_Shape):
+    series: dict[str, list[CurvePart]]
+
+
+class LogLine(_Shape):
+    attempt: int
+    rank: int
+    fd: Literal["stdout", "stderr", "runner", "console"]
+    time: float
+    text: str
+
+
+class LogPage(_Shape):
+    """`more`: the next page is there now. `end`: nothing follows. `dropped_bytes`: output beyond the run's quota."""
+
+    items: list[LogLine]
+    next_cursor: str
+    more: bool
+    end: bool
+    dropped_bytes: int
+
+
+class SampleItem(_Shape):
+    id: int
+    attempt: int
+    rank: int
+    step: int
+    time: float
+    kind: Literal["completion", "preference", "conversation"]
+    data: dict[str, Any]
+
+
+class SamplePage(_Shape):
+    """`dropped`: samples beyond the run's quota."""
+
+    items: list[SampleItem]
+    next_cursor: str | None
+    dropped: int
