@@ -9,7 +9,7 @@ from typing import Any
 
 _WIDE = "\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6"
 # What a line may break before: a word or one wide character, with the opening marks before it and the closing ones after it.
-_PIECE = re.compile(rf"\s*[（《「『]*(?:[{_WIDE}]|[^\s{_WIDE}]+|\S)[，。、；：？！）》」』]*")
+_PIECE = rf"\s*[（《「『]*(?:[{_WIDE}]|[^\s{_WIDE}]+|\S)[，。、；：？！）》」』]*"
 
 
 def clean(text: str, *, keep_lines: bool = False) -> str:
@@ -36,7 +36,7 @@ def wrap(text: str, columns: int, indent: str = "") -> list[str]:
     """Lines of at most `columns` columns, `indent` included; breaks at spaces and between wide characters. A longer word stays whole."""
     lines: list[str] = []
     line = ""
-    for piece in _PIECE.findall(text):
+    for piece in re.findall(_PIECE, text):  # compiled when first needed: most commands wrap nothing
         if line and width(line) + width(piece) > columns - width(indent):
             lines.append(line)
             line = ""
