@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -142,10 +142,11 @@ async def test_one_row_whose_handler_raises_delays_nobody(harness: Harness, ada:
     bad, good = await harness.running_job(ada), await harness.running_job(ada)
     harness.scripted.observe_errors[bad] = RuntimeError("boom")
     observer = harness.roles.loops[1]
-    seen = []
+    seen: list[datetime] = []
     for _time in range(5):
         await observer._supervised_tick()
         await observer.idle()
+        assert observer.last_tick is not None
         seen.append(observer.last_tick)
         harness.time.pass_(2)
     assert sorted(set(seen)) == seen

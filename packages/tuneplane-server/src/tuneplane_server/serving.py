@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
+from fastapi import FastAPI
 
 from tuneplane.i18n import _
 from tuneplane_server.app import create_app, running
@@ -35,9 +36,9 @@ def serve_console(settings: Settings, say: Callable[[str], None]) -> None:
         lock.release()
 
 
-def _config(app: object, settings: Settings) -> uvicorn.Config:
+def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
-        app,  # type: ignore[arg-type]
+        app,
         loop="uvloop",
         http="httptools",
         ws="none",

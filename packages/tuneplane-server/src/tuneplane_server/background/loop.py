@@ -40,9 +40,14 @@ class BackOffError(Exception):
 class Role(Protocol):
     """What a loop does. `topics`: wake-ups that make it look early."""
 
-    name: str
-    topics: tuple[str, ...]
-    interval: float
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topics(self) -> tuple[str, ...]: ...
+
+    @property
+    def interval(self) -> float: ...
 
     async def due(self) -> Sequence[Work]:
         """Rows that may need work now; one read, no write."""

@@ -8,7 +8,7 @@ import asyncio
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from alembic.autogenerate import produce_migrations, render_python_code
 from alembic.migration import MigrationContext
@@ -20,7 +20,7 @@ from tuneplane_server.db.migrations import revisions, upgrade
 from tuneplane_server.db.tables import load_tables
 
 
-def _render_item(kind: str, item: Any, _context: Any) -> str | bool:
+def _render_item(kind: str, item: Any, _context: Any) -> str | Literal[False]:
     own = kind == "type" and isinstance(item, JsonText | UtcDateTime)
     return f"{type(item).__name__}()" if own else False
 
@@ -28,7 +28,9 @@ def _render_item(kind: str, item: Any, _context: Any) -> str | bool:
 def _draft(connection: Connection) -> str:
     metadata = load_tables().metadata
     context = MigrationContext.configure(connection, opts={"target_metadata": metadata})
-    return render_python_code(produce_migrations(context, metadata).upgrade_ops, render_item=_render_item)
+    operations = produce_migrations(context, metadata).upgrade_ops
+    assert operations is not None
+    return render_python_code(operations, render_item=_render_item)
 
 
 async def draft() -> str:

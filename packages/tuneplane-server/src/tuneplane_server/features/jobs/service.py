@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ from tuneplane_server.wakeups import Wakeups
 from tuneplane_server.web.problems import not_found, refused
 
 MAX_KEY = 200
+type JobRows = list[JobRow]  # inside the service, `list` is its own method
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ class JobService:
 
     async def list(
         self, principal: Principal, query: JobQuery, *, before: str | None = None, limit: int = 50
-    ) -> tuple[list[JobRow], str | None]:
+    ) -> tuple[JobRows, str | None]:
         """(jobs newest first, the id to go on from or None at the end)."""
         async with self._database.session() as session:
             rows = await repo.list_readable(
@@ -194,14 +195,14 @@ class JobService:
         async with self._database.session() as session:
             return await repo.count_all(session)
 
-    async def attempts(self, job_ids: Sequence[str]) -> dict[str, list[AttemptRow]]:
+    async def attempts(self, job_ids: Sequence[str]) -> Mapping[str, Sequence[AttemptRow]]:
         """Attempts of jobs that the caller was already shown."""
         async with self._database.session() as session:
             return await repo.attempts_of(session, job_ids)
 
     async def events(
         self, principal: Principal, job_id: str, *, after: int = 0, limit: int = 100
-    ) -> tuple[list[JobEventRow], int | None]:
+    ) -> tuple[Sequence[JobEventRow], int | None]:
         """(events in order, the seq to go on from or None at the end)."""
         await self.get(principal, job_id)
         async with self._database.session() as session:

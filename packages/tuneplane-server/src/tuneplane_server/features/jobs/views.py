@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -92,7 +93,7 @@ class EventView(BaseModel):
 
 
 def job_view(
-    row: JobRow, attempts: list[AttemptRow], latest: dict[str, Any] | None = None, *, with_spec: bool = True
+    row: JobRow, attempts: Sequence[AttemptRow], latest: dict[str, Any] | None = None, *, with_spec: bool = True
 ) -> JobView:
     """`latest`: metric -> {step, value, time}; listings leave the spec out."""
     conditions = [item for item in row.conditions if not item["type"].startswith(WAITING_PREFIX)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -37,7 +39,7 @@ class ProjectService:
             return found
         return row
 
-    async def list(self, principal: Principal) -> list[ProjectRow]:
+    async def list(self, principal: Principal) -> Sequence[ProjectRow]:
         """The caller's projects; all of them for an administrator."""
         async with self._database.session() as session:
             return await repo.of_owner(session, None if principal.acts_as_admin else principal.user_id)
