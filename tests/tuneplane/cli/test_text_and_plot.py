@@ -70,6 +70,12 @@ def test_any_points_give_a_curve_that_fits(points: list[tuple[float, float]]) ->
         assert drawn == ""
 
 
+def test_a_curve_between_the_ends_of_all_numbers_is_drawn() -> None:
+    lines = plot([(0, -1.7e308), (1, 0.0), (2, 1.7e308)], columns=20, rows=4).splitlines()
+    assert lines[0].startswith(" 1.7e+308 ┤")
+    assert lines[3].startswith("-1.7e+308 ┤")
+
+
 def test_points_that_are_no_numbers_are_left_out() -> None:
     assert plot([(1, nan), (2, inf)]) == ""
     assert plot([(1, nan), (2, 5.0)]) != ""

@@ -20,8 +20,8 @@ def plot(points: list[tuple[float, float]], *, columns: int = 60, rows: int = 8)
     width, height = columns * 2 - 1, rows * 4 - 1
 
     def place(x: float, y: float) -> tuple[int, int]:
-        across = 0.0 if last == first else (x - first) / (last - first)
-        up = 0.5 if high == low else (y - low) / (high - low)
+        across = 0.0 if last == first else _share(x, first, last)
+        up = 0.5 if high == low else _share(y, low, high)
         return round(across * width), round((1 - up) * height)
 
     previous: tuple[int, int] | None = None
@@ -39,6 +39,13 @@ def plot(points: list[tuple[float, float]], *, columns: int = 60, rows: int = 8)
     end = f"{last:g}"
     lines.append(f"{'':>{margin}} └{f'{first:g}':<{max(1, columns - len(end))}}{end}")
     return "\n".join(lines) + "\n"
+
+
+def _share(value: float, low: float, high: float) -> float:
+    """How far `value` lies between the bounds, 0 to 1; also where their distance is beyond what a float can hold."""
+    if isfinite(high - low):
+        return (value - low) / (high - low)
+    return (value / 2 - low / 2) / (high / 2 - low / 2)
 
 
 def _line(start: tuple[int, int], end: tuple[int, int]) -> list[tuple[int, int]]:
