@@ -198,6 +198,15 @@ def test_launching_twice_keeps_the_first_handle() -> None:
     assert isinstance(transition(LAUNCHED, Event.LAUNCHED, at(handle={"name": "other"})), Unchanged)
 
 
+def test_what_was_waited_for_is_no_condition_any_more() -> None:
+    waiting = after(QUEUED, Event.CONDITION, at(condition="waiting-for-gpus"))
+    assert after(waiting, Event.PLACED, at()).conditions == ()
+    delayed = after(STARTING, Event.CONDITION, at(condition="launch-delayed"))
+    assert after(delayed, Event.LAUNCHED, at(handle=HANDLE)).conditions == ()
+    assert after(delayed, Event.ENDED, at(verdict=FAILED)).conditions == ()
+    assert after(after(RUNNING, Event.CANCEL, at()), Event.ENDED, at(verdict=CANCELLED)).conditions == ()
+
+
 def test_a_condition_is_set_once_and_cleared() -> None:
     delayed = after(STARTING, Event.CONDITION, at(3, condition="launch-delayed", data={"detail": "x"}))
     assert isinstance(transition(delayed, Event.CONDITION, at(5, condition="launch-delayed")), Unchanged)

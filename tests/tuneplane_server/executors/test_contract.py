@@ -15,7 +15,15 @@ from tests.tuneplane_server.executors.scripted import Container, ScriptedExecuto
 from tuneplane_server.domain.classify import Exit
 from tuneplane_server.domain.ids import make_id
 from tuneplane_server.executors.local import LocalExecutor
-from tuneplane_server.executors.port import CleanupState, Executor, Handle, LaunchPlan, MachinePlan, Observation
+from tuneplane_server.executors.port import (
+    CleanupState,
+    Executor,
+    ExecutorUnreachableError,
+    Handle,
+    LaunchPlan,
+    MachinePlan,
+    Observation,
+)
 from tuneplane_server.settings import load_settings
 
 SLEEPS = "trap 'exit 143' TERM\nwhile :; do sleep 0.05; done\n"
@@ -143,3 +151,13 @@ async def test_there_is_a_machine_with_cpus(stage: Stage) -> None:
     (node,) = await stage.executor.nodes()
     assert node.cpus >= 1
     assert node.memory_gb > 0
+
+
+async def test_the_run_of_another_console_is_unknown_and_never_gone(tmp_path: Path) -> None:
+    settings = load_settings({"TUNEPLANE_STORAGE_ROOT": str(tmp_path / "root"), "TUNEPLANE_RUNTIME": "process"})
+    handle = Handle("0" * 16, 1, {"machines": [f"process/tp-{'0' * 16}-1-0"], "instance": "another"})
+    executor = LocalExecutor(settings, "mine")
+    assert (await executor.observe(handle)).presence == "unknown"
+    assert await executor.cleanup(handle) is CleanupState.UNKNOWN
+    with pytest.raises(ExecutorUnreachableError):
+        await executor.stop(handle, timedelta(seconds=1))

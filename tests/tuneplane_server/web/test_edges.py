@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import sqlite3
 from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
 from fastapi import FastAPI, Request
+from sqlalchemy.exc import OperationalError
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
@@ -31,6 +34,16 @@ async def client() -> AsyncIterator[httpx2.AsyncClient]:
     @app.get("/crash")
     async def crash() -> None:
         raise RuntimeError("the password is hunter2")
+
+    @app.get("/locked")
+    async def locked() -> None:
+        error = sqlite3.OperationalError("database is locked")
+        error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+        raise OperationalError("select 1", None, error)
+
+    @app.get("/full")
+    async def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     @app.get("/refused")
     async def refused() -> None:
@@ -66,6 +79,13 @@ async def test_a_crash_says_nothing_of_its_cause_and_gives_a_reference(client: h
     assert (answer.status_code, answer.json()["code"]) == (500, "internal-error")
     assert "hunter2" not in answer.text
     assert answer.headers["content-security-policy"]
+
+
+async def test_a_database_that_is_busy_and_a_full_disk_ask_to_come_back(client: httpx2.AsyncClient) -> None:
+    for path, status, code in (("/locked", 503, "unavailable"), ("/full", 507, "storage-full")):
+        answer = await client.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (status, code)
+        assert int(answer.headers["retry-after"]) > 0
 
 
 async def test_every_refusal_is_in_the_answer(client: httpx2.AsyncClient) -> None:

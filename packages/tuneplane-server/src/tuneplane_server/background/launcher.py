@@ -14,11 +14,11 @@ from tuneplane.contract.jobspec import JobSpec
 from tuneplane_server.background.launching import LaunchPreparer
 from tuneplane_server.background.leases import Lease
 from tuneplane_server.background.loop import BackOffError, Work
-from tuneplane_server.background.writing import RoleWriter, has_condition
+from tuneplane_server.background.writing import RoleWriter
 from tuneplane_server.domain.classify import Exit, classify
 from tuneplane_server.domain.phases import Phase, Reason, StopCause, Verdict
 from tuneplane_server.domain.placement import Assignment, NoRoom
-from tuneplane_server.domain.transitions import Event
+from tuneplane_server.domain.transitions import LAUNCH_DELAYED, Event
 from tuneplane_server.executors.port import (
     Executor,
     ExecutorUnreachableError,
@@ -32,7 +32,6 @@ from tuneplane_server.features.jobs.planning import pool_requests
 from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.wakeups import Wakeups
 
-LAUNCH_DELAYED = "launch-delayed"
 WAITING_PREFIX = "waiting-"
 
 
@@ -181,8 +180,6 @@ class Launcher:
         raise BackOffError
 
     async def _end(self, row: JobRow, lease: Lease, verdict: Verdict) -> None:
-        if has_condition(row, LAUNCH_DELAYED):
-            await self._writer.clear_condition(row, lease, LAUNCH_DELAYED)
         await self._writer.apply(row, lease, Event.ENDED, verdict=verdict)
 
 

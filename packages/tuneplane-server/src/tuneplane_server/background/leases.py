@@ -20,6 +20,7 @@ from tuneplane_server.background.tables import LeaseRow
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
 
+FORGOTTEN_AFTER = timedelta(days=1)  # rows of jobs that ended while they backed off
 BACKOFF_FIRST, BACKOFF_MOST = timedelta(seconds=1), timedelta(minutes=2)
 
 
@@ -46,6 +47,7 @@ class Leases:
         async with self._database.begin() as session:
             values = {"expires_at": self._clock.now(), "not_before": None, "token": secrets.token_hex(16)}
             await session.execute(update(LeaseRow).where(LeaseRow.owner == self._owner).values(**values))
+            await session.execute(delete(LeaseRow).where(LeaseRow.expires_at < self._clock.now() - FORGOTTEN_AFTER))
 
     async def claim(self, role: str, row_ids: Sequence[str]) -> list[Lease]:
         """Claim, in one statement, those of the rows that nobody holds and that do not back off."""

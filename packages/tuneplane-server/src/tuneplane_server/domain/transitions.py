@@ -29,7 +29,7 @@ from tuneplane_server.domain.phases import (
     Verdict,
 )
 
-UNREACHABLE, STOPPING = "unreachable", "stopping"
+UNREACHABLE, STOPPING, LAUNCH_DELAYED = "unreachable", "stopping", "launch-delayed"
 
 
 class Event(StrEnum):
@@ -92,7 +92,7 @@ def transition(job: JobState, event: Event, evidence: Evidence) -> Result:
 def _placed(job: JobState, event: Event, evidence: Evidence) -> Result:
     if job.phase is not Phase.QUEUED:
         return Ignored(event, f"phase-{job.phase}")
-    return Change(_in_phase(job, Phase.STARTING, evidence), event)
+    return Change(replace(_in_phase(job, Phase.STARTING, evidence), conditions=()), event)
 
 
 def _launched(job: JobState, event: Event, evidence: Evidence) -> Result:
@@ -101,7 +101,7 @@ def _launched(job: JobState, event: Event, evidence: Evidence) -> Result:
     if job.handle is not None:
         return UNCHANGED
     assert evidence.handle is not None
-    return Change(replace(job, handle=dict(evidence.handle)), event)
+    return Change(replace(_without_condition(job, LAUNCH_DELAYED), handle=dict(evidence.handle)), event)
 
 
 def _running(job: JobState, event: Event, evidence: Evidence) -> Result:
@@ -134,7 +134,9 @@ def _ended(job: JobState, event: Event, evidence: Evidence) -> Result:
     if job.phase.terminal or job.phase is Phase.QUEUED or job.cleanup is not Cleanup.NONE:
         return Ignored(event, f"phase-{job.phase}")
     assert evidence.verdict is not None
-    seen = _without_condition(job, UNREACHABLE)
+    seen = job
+    for over in (UNREACHABLE, LAUNCH_DELAYED, STOPPING):
+        seen = _without_condition(seen, over)
     ended = seen if seen.phase is Phase.FINISHING else _in_phase(seen, Phase.FINISHING, evidence)
     return Change(replace(ended, verdict=job.verdict or evidence.verdict, cleanup=Cleanup.PENDING), event)
 

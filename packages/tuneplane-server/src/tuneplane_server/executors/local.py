@@ -79,6 +79,7 @@ class LocalExecutor:
             simulated_gpus=settings.simulated_gpus or "",
             pull_seconds=float(settings.image_pull_timeout),
         )
+        self._instance = instance
         self._gpu_profile = settings.gpu_profile
         self._runtime = settings.runtime if settings.runtime != "auto" else "process"
 
@@ -116,12 +117,14 @@ class LocalExecutor:
             handle = await self._engine.launch(_request(plan, machine))
         except NodeError as error:
             raise _launch_error(error) from error
-        return Handle(plan.job_id, plan.attempt, {"machines": [str(handle)]})
+        return self._handle(plan.job_id, plan.attempt, handle)
 
     async def observe(self, handle: Handle) -> Observation:
         where = _where(handle)
         if where is None:
             return Observation("unknown", detail="never launched")
+        if self._is_foreign(handle):
+            return Observation("unknown", detail="it runs on the machine of another console")
         observed = await self._engine.observe(where)
         output = await self._output(where) if observed.state == "exited" else ""
         return _observation(observed, output)
@@ -130,6 +133,8 @@ class LocalExecutor:
         where = _where(handle)
         if where is None:
             return
+        if self._is_foreign(handle):
+            raise ExecutorUnreachableError("it runs on the machine of another console")
         try:
             await self._engine.stop(where, grace.total_seconds())
         except NodeError as error:
@@ -137,6 +142,8 @@ class LocalExecutor:
 
     async def cleanup(self, handle: Handle) -> CleanupState:
         where = _where(handle)
+        if self._is_foreign(handle):
+            return CleanupState.UNKNOWN
         try:
             mine = [where] if where is not None else await self._launched(handle)
             gone = [await self._engine.cleanup(item) for item in mine]
@@ -149,10 +156,14 @@ class LocalExecutor:
             found = await self._engine.owned()
         except NodeError as error:
             raise ExecutorUnreachableError(str(error)) from error
-        return [
-            Handle(item.labels[LABEL_JOB], int(item.labels[LABEL_ATTEMPT]), {"machines": [str(item.handle)]})
-            for item in found
-        ]
+        return [self._handle(item.labels[LABEL_JOB], int(item.labels[LABEL_ATTEMPT]), item.handle) for item in found]
+
+    def _handle(self, job_id: str, attempt: int, where: RuntimeHandle) -> Handle:
+        return Handle(job_id, attempt, {"machines": [str(where)], "instance": self._instance})
+
+    def _is_foreign(self, handle: Handle) -> bool:
+        """Consoles that share a database by mistake must not take each other's runs for gone."""
+        return handle.data.get("instance", self._instance) != self._instance
 
     async def _launched(self, handle: Handle) -> list[RuntimeHandle]:
         """What a launch, of which nobody saw the end, may have made: found by its labels in every runtime ever used."""

@@ -76,9 +76,11 @@ class StorageRoot:
         return self.root / "datasets" / _segment(owner) / _segment(name) / _segment(version)
 
     def prepare(self) -> None:
-        """Make the top directories; only the console's user reads them, containers get theirs mounted."""
-        for path in (self.root / "projects", self.root / "packages", self.data_cache, self.hub_cache, self.volumes):
+        """Make the top directories. Other users of the machine may pass through `projects`, where jobs of any uid write,
+        and not look around in it."""
+        for path in (self.root / "packages", self.data_cache, self.hub_cache, self.volumes):
             path.mkdir(parents=True, exist_ok=True)
+        (self.root / "projects").mkdir(mode=0o711, exist_ok=True)
 
 
 def _segment(name: str) -> str:

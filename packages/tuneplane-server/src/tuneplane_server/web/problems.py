@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.i18n import _, current_language
+from tuneplane_server.db.availability import unavailable
 
 log = structlog.get_logger(__name__)
 
@@ -162,12 +163,24 @@ class CrashMiddleware:
         try:
             await self._app(scope, receive, watched)
         except Exception as error:  # the edge: whatever it is, the client gets one clear answer
-            reference = secrets.token_hex(4)
-            log.error("request failed", path=scope["path"], method=scope["method"], reference=reference, exc_info=error)
+            problem = _away(error) or _crashed(secrets.token_hex(4))
+            log.error("request failed", path=scope["path"], method=scope["method"], said=problem.detail, exc_info=error)
             if started:
                 raise  # nothing can be added to half an answer; the server closes the connection
-            response = await answer(Request(scope, receive), _crashed(reference))
+            response = await answer(Request(scope, receive), problem)
             await response(scope, receive, send)
+
+
+def _away(error: Exception) -> ProblemError | None:
+    """503 or 507 for a database or a disk that cannot be used now; None for a mistake of ours."""
+    found = unavailable(error)
+    if found is None:
+        return None
+    full = found.status == HTTPStatus.INSUFFICIENT_STORAGE
+    detail = _("the console's disk is full or read-only") if full else _("the console's database does not answer now")
+    headers = {"Retry-After": str(found.retry_after)}
+    code = "storage-full" if full else "unavailable"
+    return ProblemError(found.status, code, detail, _("try again in a moment"), headers=headers)
 
 
 def _crashed(reference: str) -> ProblemError:

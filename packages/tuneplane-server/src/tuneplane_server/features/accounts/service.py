@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy.exc import IntegrityError
+import structlog
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane.contract.names import is_segment
@@ -21,6 +22,8 @@ from tuneplane_server.features.accounts.sessions import SessionSigner
 from tuneplane_server.features.accounts.tables import ApiTokenRow, DeviceCodeRow, SetupTokenRow, UserRow
 from tuneplane_server.features.audit.service import AuditEntry, AuditService
 from tuneplane_server.web.problems import not_found, refused
+
+log = structlog.get_logger(__name__)
 
 MAX_TOKENS = 100  # live ones per user
 DEFAULT_TOKEN_DAYS = 90
@@ -162,9 +165,16 @@ class AccountService:
         if token.revoked_at is not None or expired or user.disabled_at is not None:
             return None
         if token.last_used_at is None or now - token.last_used_at > _TOUCH_EVERY:
-            async with self._database.begin() as session:
-                await repo.touch_token(session, token.id, now)
+            await self._touch(token.id, now)
         return Principal(user.id, user.username, user.admin, frozenset(token.scopes), token_id=token.id)
+
+    async def _touch(self, token_id: str, now: datetime) -> None:
+        """Reading goes on while the database cannot be written."""
+        try:
+            async with self._database.begin() as session:
+                await repo.touch_token(session, token_id, now)
+        except SQLAlchemyError as error:
+            log.warning("the use of a token was not noted", token=token_id, error=type(error).__name__)
 
     async def create_token(
         self, user: UserRow | Principal, name: str, scopes: list[str], expires_in_days: int | None, *, actor: str

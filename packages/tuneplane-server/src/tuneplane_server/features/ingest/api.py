@@ -11,8 +11,8 @@ from fastapi import APIRouter, Request, Response
 
 from tuneplane.contract.words import MAX_BATCH_BYTES
 from tuneplane.i18n import _
+from tuneplane_server.db.availability import unavailable
 from tuneplane_server.features.accounts.deps import client_address, services_of
-from tuneplane_server.features.ingest.failures import unavailable
 from tuneplane_server.features.ingest.gate import CrowdedError
 from tuneplane_server.features.ingest.tokens import Grant
 from tuneplane_server.web.problems import ProblemError, refused

@@ -1,4 +1,5 @@
-"""A database that cannot take a batch now -> the answer that makes the runner keep it: 503 or 507 with `Retry-After`."""
+"""A database that cannot answer now, told apart from a mistake of ours: 503 or 507 with `Retry-After`, so that the sender keeps
+what it has and tries again."""
 
 from __future__ import annotations
 
