@@ -29,6 +29,19 @@ def started(bench: Bench) -> Started:
     return found
 
 
+def changed_supervisor(tmp_path: Path, changes: dict[str, str]) -> Path:
+    """A copy of the supervisor's program with these pieces of its text replaced."""
+    copy = tmp_path / "supervisor"
+    copy.mkdir()
+    texts = {path.name: path.read_text() for path in Path(procfs.__file__).parent.glob("*.py")}
+    for before, after in changes.items():
+        assert texts["watch.py"].count(before) == 1
+        texts["watch.py"] = texts["watch.py"].replace(before, after)
+    for name, text in texts.items():
+        (copy / name).write_text(text)
+    return copy
+
+
 async def test_check_says_that_it_isolates_nothing(process_bench: Bench) -> None:
     (finding,) = await process_bench.engine.check()
     assert (finding.code, finding.level) == ("process-isolates-nothing", "warning")
@@ -62,6 +75,37 @@ async def test_without_its_supervisor_a_job_runs_on_and_its_end_is_not_guessed(p
     ended = await process_bench.ended(handle)
     assert (ended.exit_code, ended.signal) == (None, None)
     assert await process_bench.engine.cleanup(handle)
+
+
+async def test_a_supervisor_that_dies_before_its_answer_has_started_the_job_once(
+    process_bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second launch would run the command beside the first, which no record knows any more."""
+    answer = '_answer_and_close(status="started")'
+    folder = changed_supervisor(tmp_path, {answer: "os.kill(os.getpid(), signal.SIGKILL)"})
+    monkeypatch.setattr(process, "supervisor_command", lambda record: supervisor_command(record, folder))
+    request = process_bench.request(f"echo x >>{process_bench.directory}/runs; {process_bench.waiting_job()}")
+    handle = await process_bench.engine.launch(request)
+    assert await process_bench.engine.launch(request) == handle
+    await process_bench.exists("ready")
+    assert (await process_bench.engine.observe(handle)).state == "running"
+    process_bench.let_go()
+    await process_bench.ended(handle)
+    assert (process_bench.directory / "runs").read_text() == "x\n"
+
+
+async def test_a_supervisor_that_dies_before_the_start_leaves_nothing(
+    process_bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = changed_supervisor(
+        tmp_path, {"    identities = {": "    os.kill(os.getpid(), signal.SIGKILL)\n    identities = {"}
+    )
+    monkeypatch.setattr(process, "supervisor_command", lambda record: supervisor_command(record, folder))
+    with pytest.raises(NodeError) as problem:
+        await process_bench.launch(f"touch {process_bench.directory}/ran")
+    assert (problem.value.code, problem.value.retry) == ("supervisor-failed", True)
+    assert await process_bench.engine.owned() == []
+    assert not (process_bench.directory / "ran").exists()
 
 
 async def test_what_escaped_from_a_dead_supervisor_is_found_and_killed(process_bench: Bench) -> None:
@@ -258,14 +302,8 @@ async def test_state_that_cannot_be_written_is_told(process_bench: Bench) -> Non
 async def test_output_is_kept_up_to_a_bound(
     process_bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy = tmp_path / "supervisor"
-    copy.mkdir()
-    for path in Path(procfs.__file__).parent.glob("*.py"):
-        text = path.read_text()
-        text = text.replace("MAX_LOG = 8 * 1024 * 1024", "MAX_LOG = 64 * 1024").replace(
-            "TICK_SECONDS = 2.0", "TICK_SECONDS = 0.02"
-        )
-        (copy / path.name).write_text(text)
+    changes = {"MAX_LOG = 8 * 1024 * 1024": "MAX_LOG = 64 * 1024", "TICK_SECONDS = 2.0": "TICK_SECONDS = 0.02"}
+    copy = changed_supervisor(tmp_path, changes)
     monkeypatch.setattr(process, "supervisor_command", lambda record: supervisor_command(record, copy))
     flood = "i=0; while [ $i -lt 3000 ]; do echo $i 0123456789012345678901234567890123456789012345678901234567890123456789; i=$((i+1)); done"
     handle = await process_bench.launch(f"{flood}; sleep 0.1; {flood}; {process_bench.waiting_job()}")

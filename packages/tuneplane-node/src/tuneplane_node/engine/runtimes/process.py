@@ -165,9 +165,12 @@ class ProcessRuntime:
             raise NodeError(
                 "supervisor-failed", _("no answer within {seconds:.0f} s").format(seconds=START_SECONDS)
             ) from None
-        answer = (
-            json.loads(output) if output.endswith(b"\n") else {"status": "failed", "where": "supervisor", "detail": ""}
-        )
+        if output.endswith(b"\n"):
+            answer = json.loads(output)
+        elif await self._ask(record.started) is not None:
+            return  # killed before its answer: the command may run, and whoever observes it finds it or its end
+        else:
+            answer = {"status": "failed", "where": "supervisor", "detail": ""}
         if answer["status"] == "failed":
             raise await self._start_failed(record, request, answer)
 
