@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy.exc import SQLAlchemyError
 
 from tuneplane.contract.refusals import RefusedError
-from tuneplane.i18n import _
+from tuneplane.i18n import _, ngettext
 from tuneplane_server.db import migrations
 from tuneplane_server.db.engine import Database
 from tuneplane_server.db.filesystems import NetworkFilesystemError
@@ -31,6 +31,7 @@ async def examine(settings: Settings) -> list[Finding]:
     services = Services(settings)
     checks: tuple[Callable[[Services], Awaitable[list[Finding]]], ...] = (
         _variables,
+        _catalog,
         _database,
         _storage,
         _object_store,
@@ -51,6 +52,16 @@ async def _variables(_services: Services) -> list[Finding]:
         )
         for name in unknown_variables()
     ]
+
+
+async def _catalog(services: Services) -> list[Finding]:
+    catalog = services.catalog
+    changed = [refusal for method in catalog.methods() for refusal in await asyncio.to_thread(catalog.changes, method)]
+    if changed:
+        return [Finding(refusal.code, "error", refusal.message, refusal.hint) for refusal in changed]
+    count = len(catalog.methods())
+    text = ngettext("catalog: {count} recipe", "catalog: {count} recipes", count).format(count=count)
+    return [Finding("catalog", "info", text)]
 
 
 async def _database(services: Services) -> list[Finding]:

@@ -68,8 +68,9 @@ def prose(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def verify(method: str, catalog: Path = CATALOG) -> list[Refusal]:
-    """Whether the installed manifest and template are those the index was compiled from; empty when they are."""
-    from tuneplane.contract.digests import digest_bytes, digest_tree
+    """Whether the installed manifest and template are those the index was compiled from, and its entry what was compiled; empty when
+    they are."""
+    from tuneplane.contract.digests import digest_bytes, digest_json, digest_tree, recipe_digest
     from tuneplane.recipes.template import read_template
 
     found = entry(method, catalog)
@@ -79,6 +80,9 @@ def verify(method: str, catalog: Path = CATALOG) -> list[Refusal]:
     except OSError as error:
         return [_changed(method, f"{error.filename}: {system_words(error)}")]
     changed = []
+    parts = digest_json(found["manifest"]), found["template_digest"]
+    if parts[0] != found["manifest_digest"] or recipe_digest(*parts) != found["digest"]:
+        changed.append(_changed(method, INDEX_FILE))
     if manifest != load_index(catalog)["files"][method]:
         changed.append(_changed(method, MANIFEST_FILE))
     if template != found["template_digest"]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from tuneplane.contract.refusals import Refusal
+from tuneplane.i18n import _
 from tuneplane.recipes import index
 
 
@@ -19,6 +21,24 @@ class CatalogService:
     def entry(self, method: str) -> dict[str, Any] | None:
         """`{manifest, manifest_digest, template_digest, digest}` (contract/recipe.py) or None."""
         return index.load_index()["methods"].get(method)
+
+    def changes(self, method: str) -> list[Refusal]:
+        """What of a published recipe is on this machine's disk no longer what its digest says, or not what this process started with.
+
+        Reads the recipe's files: call it from a thread.
+        """
+        hint = _(
+            "on the console's machine install tuneplane-server again, or in a checkout make catalog; then restart the console"
+        )
+        return [
+            Refusal(
+                change.code,
+                _("on the console's machine: {what}").format(what=change.message),
+                hint,
+                field="spec.recipe.digest",
+            )
+            for change in index.verify(method)
+        ]
 
     def nearest(self, method: str) -> str | None:
         """The published method whose name is most like a misspelt one."""

@@ -40,14 +40,16 @@ class Planner:
         self, spec: JobSpec, principal: Principal, ingest_address: str, *, dry_run: bool
     ) -> AdmissionContext:
         """Everything the rules look at."""
-        entry = self.catalog.entry(spec.spec.recipe.name)
+        method = spec.spec.recipe.name
+        entry = self.catalog.entry(method)
         profiles = await self.hardware.profiles()
         pools = pool_requests(spec)
         nodes = await self.hardware.nodes()
         return AdmissionContext(
             spec=spec,
             entry=entry,
-            nearest_method=None if entry else self.catalog.nearest(spec.spec.recipe.name),
+            nearest_method=None if entry else self.catalog.nearest(method),
+            recipe_changes=await asyncio.to_thread(self.catalog.changes, method) if entry else (),
             capabilities=self.executor.capabilities(),
             profiles=profiles,
             pools=pools,

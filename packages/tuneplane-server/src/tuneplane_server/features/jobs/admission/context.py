@@ -22,6 +22,7 @@ class AdmissionContext:
     spec: JobSpec
     entry: dict[str, Any] | None
     nearest_method: str | None
+    recipe_changes: Sequence[Refusal]  # the recipe on this machine's disk is not the one of its digest
     capabilities: Capabilities
     profiles: Sequence[Profile]
     pools: Sequence[PoolRequest]

@@ -1,4 +1,4 @@
-"""The recipe is published here, and both sides mean the same one: version and digest are equal."""
+"""The recipe is published here, unchanged, and both sides mean the same one: version and digest are equal."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def check(context: AdmissionContext) -> Iterator[Refusal]:
         message = _("this server has no recipe “{name}”").format(name=wanted.name)
         yield Refusal("method-unknown", message, hint, field="spec.recipe.name")
         return
+    yield from context.recipe_changes
     here = (context.manifest["version"], context.entry["digest"])
     if (wanted.version, wanted.digest) != here:
         yield Refusal(
