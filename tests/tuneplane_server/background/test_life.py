@@ -107,13 +107,13 @@ async def _rows(harness: Harness) -> list[JobRow]:
         return list(await session.scalars(select(JobRow)))
 
 
-async def test_a_console_killed_in_the_middle_of_a_launch_launches_once(harness: Harness, ada: Principal) -> None:
-    job_id = await harness.submit(ada)
+async def _killed_in_the_middle_of_a_launch(harness: Harness, principal: Principal) -> str:
+    """The container exists, and the process is gone before the ledger hears of it; another one has started."""
+    job_id = await harness.submit(principal)
 
     def die() -> None:
         raise KilledError
 
-    # The container exists, and the process is gone before the ledger hears of it.
     harness.scripted.before_launch_returns = die
     launcher = harness.roles.loops[0]
     work = await launcher.role.due()
@@ -123,6 +123,11 @@ async def test_a_console_killed_in_the_middle_of_a_launch_launches_once(harness:
     harness.scripted.before_launch_returns = None
     assert ((await harness.job(job_id)).phase, (await harness.job(job_id)).handle) == ("starting", None)
     await harness.restart()
+    return job_id
+
+
+async def test_a_console_killed_in_the_middle_of_a_launch_launches_once(harness: Harness, ada: Principal) -> None:
+    job_id = await _killed_in_the_middle_of_a_launch(harness, ada)
     await harness.round()
     assert (await harness.job(job_id)).phase == "running"
     assert harness.scripted.created == [(job_id, 1)]
@@ -222,6 +227,47 @@ async def test_cancel_during_a_launch_need_not_wait_for_it(harness: Harness, ada
 
 async def _never() -> None:
     await asyncio.Event().wait()
+
+
+async def test_a_cancel_gives_its_grace_to_a_run_whose_launch_nobody_saw_the_end_of(
+    harness: Harness, ada: Principal
+) -> None:
+    job_id = await _killed_in_the_middle_of_a_launch(harness, ada)
+    await harness.services.jobs.cancel(ada, job_id)
+    await harness.round(3)
+    job = await harness.job(job_id)
+    assert (job.phase, job.cleanup) == ("cancelled", "confirmed")
+    assert harness.scripted.stopped == [(job_id, 1)]
+    assert harness.scripted.created == [(job_id, 1)]
+
+
+async def test_a_run_that_ended_before_its_cancel_has_succeeded_though_its_launch_was_never_recorded(
+    harness: Harness, ada: Principal
+) -> None:
+    job_id = await _killed_in_the_middle_of_a_launch(harness, ada)
+    await harness.write_outcome(job_id)
+    harness.scripted.containers[job_id, 1].exit = Exit(False, 0)
+    await harness.services.jobs.cancel(ada, job_id)
+    await harness.round(3)
+    job = await harness.job(job_id)
+    assert (job.phase, job.desired, job.cleanup) == ("succeeded", "cancel", "confirmed")
+
+
+async def test_a_cancel_of_an_unrecorded_launch_waits_for_a_backend_that_is_away_and_not_for_ever(
+    harness: Harness, ada: Principal
+) -> None:
+    job_id = await _killed_in_the_middle_of_a_launch(harness, ada)
+    await harness.services.jobs.cancel(ada, job_id)
+    harness.scripted.reachable = False
+    await harness.round(2)
+    assert (await harness.job(job_id)).phase == "starting"
+    harness.time.pass_(harness.services.settings.start_timeout_seconds + 1)
+    await harness.round(2)
+    assert (await harness.job(job_id)).phase == "finishing"  # its cards stay held until the backend can be asked
+    harness.scripted.reachable = True
+    harness.time.pass_(600)
+    await harness.round(2)
+    assert ((await harness.job(job_id)).phase, harness.scripted.containers) == ("cancelled", {})
 
 
 async def test_cancel_in_the_queue_ends_at_once_and_creates_nothing(harness: Harness, ada: Principal) -> None:

@@ -128,8 +128,7 @@ class Launcher:
 
     async def _start(self, row: JobRow, lease: Lease) -> None:
         if row.stop_cause is not None:
-            # Perhaps a launch is out there that nobody saw the end of: cleanup finds it by its name, or proves there is none.
-            await self._end(row, lease, classify(Exit(absent=True), None, StopCause(row.stop_cause)))
+            await self._stopped(row, lease, StopCause(row.stop_cause))
             return
         try:
             handle = await self._launch(row)
@@ -142,6 +141,31 @@ class Launcher:
         else:
             if handle is not None:
                 await self._writer.apply(row, lease, Event.LAUNCHED, handle=handle.to_json())
+
+    async def _stopped(self, row: JobRow, lease: Lease, cause: StopCause) -> None:
+        """Stopped before its launch was recorded. Perhaps one is out there that nobody saw the end of: if it has begun, it
+        gets its grace and has its own word on how it ended, as any other. Else cleanup finds what is left by its name.
+        """
+        try:
+            begun = await self._begun(row)
+        except ExecutorUnreachableError:
+            if not self._overdue(row):
+                raise BackOffError from None
+            begun = None
+        if begun is None:
+            await self._end(row, lease, classify(Exit(absent=True), None, cause))
+        elif await self._writer.apply(row, lease, Event.LAUNCHED, handle=begun.to_json()):
+            self._wakeups.notify("reaper")
+
+    async def _begun(self, row: JobRow) -> Handle | None:
+        """Where the attempt is, if a launch of it has got as far as starting it."""
+        for handle in await self._executor.owned():
+            if (handle.job_id, handle.attempt) == (row.id, row.attempt):
+                seen = await self._executor.observe(handle)
+                if seen.presence == "unknown":
+                    raise ExecutorUnreachableError(seen.detail)
+                return handle if seen.presence == "present" and seen.started else None
+        return None
 
     async def _launch(self, row: JobRow) -> Handle | None:
         """The handle, or None when the job was cancelled meanwhile: a cancel need not wait for an image pull."""
@@ -171,13 +195,16 @@ class Launcher:
 
     async def _delay(self, row: JobRow, lease: Lease, verdict: Verdict) -> None:
         """Try again later, until the deadline: then the attempt fails for what delayed it."""
-        if (self._writer.now() - row.phase_since).total_seconds() > self._start_timeout:
+        if self._overdue(row):
             await self._end(row, lease, verdict)
             return
         assert verdict.reason is not None
         detail = str(verdict.reason.data.get("detail", verdict.reason.code))
         await self._writer.set_condition(row, lease, LAUNCH_DELAYED, {"detail": detail})
         raise BackOffError
+
+    def _overdue(self, row: JobRow) -> bool:
+        return (self._writer.now() - row.phase_since).total_seconds() > self._start_timeout
 
     async def _end(self, row: JobRow, lease: Lease, verdict: Verdict) -> None:
         await self._writer.apply(row, lease, Event.ENDED, verdict=verdict)
