@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # A Python path of the caller's would let other code stand in for ours.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
-.PHONY: help env quickstart test test-fast test-services test-browser test-training lint format bench lock schemas catalog i18n i18n-update clean
+.PHONY: help env quickstart test test-fast test-services test-browser test-training chaos lint format bench lock schemas catalog i18n i18n-update clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ test-browser: ## in a real Chromium
 
 test-training: ## with a real trainer on the CPU
 	@scripts/run-tests training -- $(ARGS)
+
+chaos: ## kill consoles, daemons, runners and containers at random for 200 rounds; see docs/development/chaos.md
+	@scripts/run-tests chaos -- $(ARGS)
 
 lint: env ## formatting, lint, shell scripts, import rules, types
 	@.venv/bin/ruff format --check .

@@ -1,0 +1,147 @@
+"""What one storm runs on: a real console on state of its own, jobs made for counting, and a runtime that can be hurt."""
+
+from __future__ import annotations
+
+import copy
+import os
+import signal
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.api import Api
+from tests.chaos.processes import JobProcess, job_processes
+from tests.e2e.harness import BIN, Client, Console, wait_until
+from tests.services.containers import Engine
+from tests.tuneplane_node.dockerd import Daemon
+
+# Writes a line per start where a second start would write another, then prints and reports a numbered line per step.
+# `IGNORE_TERM` makes it one that a cancel has to kill.
+LOOP = """
+import os, signal, time
+if os.environ.get("IGNORE_TERM"):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+marker = os.open(os.path.join(os.environ["TUNEPLANE_OUT_DIR"], "launches"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+os.write(marker, b"launched\\n")
+os.close(marker)
+from tuneplane import report
+report.init()
+count, pause = int(os.environ["STEPS"]), float(os.environ["PAUSE"])
+for step in range(1, count + 1):
+    print(f"line {step}", flush=True)
+    report.log({"train/loss": 1.0 / step}, step=step)
+    time.sleep(pause)
+report.finish()
+"""
+
+
+class KillableConsole(Console):
+    """A console that is started by one thread, killed by it at any point of its start, and waited for by others."""
+
+    def spawn(self) -> None:
+        """Start it and do not wait."""
+        with (self.folder / "console.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [BIN / "tuneplane-server", "serve"], env=self.env, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def wait_ready(self) -> None:
+        wait_until("the console answers", self._up, 60)
+
+    @property
+    def pid(self) -> int:
+        return -1 if self.process is None else self.process.pid
+
+
+@dataclass
+class Submitted:
+    """A run the storm asked for. `cancel`: what the console answered to the cancel, None while there was none."""
+
+    key: str
+    run: str
+    steps: int
+    retries: int
+    cancel: dict[str, Any] | None = None
+
+
+@dataclass
+class Bench:
+    console: KillableConsole
+    api: Api
+    spec: dict[str, Any]
+    daemon: Daemon | None
+    submitted: list[Submitted] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def submit(self, key: str, *, steps: int, seconds: float, retries: int, ignore_term: bool) -> Submitted:
+        spec = copy.deepcopy(self.spec)
+        env = {"STEPS": str(steps), "PAUSE": f"{seconds / steps:.4f}"} | ({"IGNORE_TERM": "1"} if ignore_term else {})
+        spec["spec"]["env"] = env
+        spec["spec"]["limits"] = {"grace": 1, "retries": {"infra": retries}}
+        made = Submitted(key, self.api.submit(spec, key), steps, retries)
+        with self._lock:
+            self.submitted.append(made)
+        return made
+
+    def processes(self) -> list[JobProcess]:
+        return job_processes(self.console.storage, without=self.console.pid)
+
+    def containers(self) -> list[tuple[str, str, int]]:
+        """(id, job, attempt) of every container the daemon knows, dead or alive."""
+        if self.daemon is None:
+            return []
+        with Engine("docker", str(self.daemon.socket)).client() as client:
+            listed = client.get("/containers/json", params={"all": 1}).raise_for_status().json()
+        return [
+            (item["Id"], item["Labels"].get("tuneplane.job", ""), int(item["Labels"].get("tuneplane.attempt", "0")))
+            for item in listed
+        ]
+
+    def kill_container(self, identifier: str) -> bool:
+        """False when it has ended already."""
+        assert self.daemon is not None
+        with Engine("docker", str(self.daemon.socket)).client() as client:
+            return client.post(f"/containers/{identifier}/kill", params={"signal": "KILL"}).status_code == 204
+
+    def clear(self) -> None:
+        """After a failed storm too, nothing of it stays on the machine; a daemon of ours ends with its containers."""
+        self.console.stop()
+        deadline = time.monotonic() + 20
+        while (left := self.processes()) and time.monotonic() < deadline:
+            for item in left:
+                item.kill()
+            time.sleep(0.1)
+
+
+def prepare(folder: Path, settings: dict[str, str], daemon: Daemon | None) -> Bench:
+    """A running console with an account, and one run's spec as `tp` makes it, which the storm then submits in variations."""
+    work = folder / "tmp"  # a killed runner cannot remove its work directory
+    work.mkdir(parents=True)
+    given = {"TMPDIR": str(work), "TUNEPLANE_SIMULATED_GPUS": "h200:4", **settings}
+    console = KillableConsole(folder / "console", given)
+    console.start()
+    try:
+        token = console.add_user()
+        client = Client(folder / "client", console, token).prepare()
+        experiment = client.new("counting", "custom/custom")
+        (experiment / "train.sh").write_text("exec python3 loop.py\n")
+        (experiment / "loop.py").write_text(LOOP)
+        options = ("--profile", "h200:1", "--observability", "platform", "--env", "STEPS=1", "--env", "PAUSE=0.01")
+        first = client.tp("submit", "counting", *options, "--json").json["id"]
+        job = client.wait(first)
+    except BaseException:
+        console.stop()
+        raise
+    return Bench(console, Api(console.url, token), job["spec"], daemon, [Submitted("", first, 1, 0)])
+
+
+def end_console(console: KillableConsole) -> None:
+    """SIGKILL, whatever it is doing; fine when it is dead."""
+    if console.process is not None:
+        with suppress(ProcessLookupError):
+            os.kill(console.process.pid, signal.SIGKILL)
+        console.process.wait(10)
