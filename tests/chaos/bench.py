@@ -57,14 +57,23 @@ class KillableConsole(Console):
         return -1 if self.process is None else self.process.pid
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What a run is to do: so many steps in so many seconds. `retries`: further attempts after a fault of the machine's."""
+
+    steps: int
+    seconds: float
+    retries: int = 0
+    ignore_term: bool = False
+
+
 @dataclass
 class Submitted:
     """A run the storm asked for. `cancel`: what the console answered to the cancel, None while there was none."""
 
     key: str
     run: str
-    steps: int
-    retries: int
+    wanted: Wanted
     cancel: dict[str, Any] | None = None
 
 
@@ -77,12 +86,12 @@ class Bench:
     submitted: list[Submitted] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def submit(self, key: str, *, steps: int, seconds: float, retries: int, ignore_term: bool) -> Submitted:
+    def submit(self, key: str, wanted: Wanted) -> Submitted:
         spec = copy.deepcopy(self.spec)
-        env = {"STEPS": str(steps), "PAUSE": f"{seconds / steps:.4f}"} | ({"IGNORE_TERM": "1"} if ignore_term else {})
-        spec["spec"]["env"] = env
-        spec["spec"]["limits"] = {"grace": 1, "retries": {"infra": retries}}
-        made = Submitted(key, self.api.submit(spec, key), steps, retries)
+        env = {"STEPS": str(wanted.steps), "PAUSE": f"{wanted.seconds / wanted.steps:.4f}"}
+        spec["spec"]["env"] = env | ({"IGNORE_TERM": "1"} if wanted.ignore_term else {})
+        spec["spec"]["limits"] = {"grace": 1, "retries": {"infra": wanted.retries}}
+        made = Submitted(key, self.api.submit(spec, key), wanted)
         with self._lock:
             self.submitted.append(made)
         return made
@@ -136,7 +145,7 @@ def prepare(folder: Path, settings: dict[str, str], daemon: Daemon | None) -> Be
     except BaseException:
         console.stop()
         raise
-    return Bench(console, Api(console.url, token), job["spec"], daemon, [Submitted("", first, 1, 0)])
+    return Bench(console, Api(console.url, token), job["spec"], daemon, [Submitted("", first, Wanted(1, 0.01))])
 
 
 def end_console(console: KillableConsole) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from tests.chaos.bench import Bench, Submitted, end_console
+from tests.chaos.bench import Bench, Submitted, Wanted, end_console
 from tests.chaos.processes import RUNNER, SUPERVISOR, TRAINER, JobProcess
 from tests.chaos.witness import Witness
 from tests.e2e.harness import wait_until
@@ -85,18 +85,13 @@ class Storm:
         return self._zero + moment - time.monotonic()
 
     def _submitting(self, rng: random.Random, name: str, calls: list[Future[None]]) -> Callable[[], None]:
-        options = {
-            "steps": rng.randint(20, 80),
-            "seconds": rng.uniform(0.5, 3.0),
-            "retries": rng.choice((0, 0, 1)),
-            "ignore_term": rng.random() < 0.2,
-        }
+        wanted = Wanted(rng.randint(20, 80), rng.uniform(0.5, 3.0), rng.choice((0, 0, 1)), rng.random() < 0.2)
         cancel_after = rng.choice((None, None, rng.uniform(0, 3.0)))
         key = f"chaos-{self.seed}-{self.runtime}-{name}"
 
         def call() -> None:
-            made = self.bench.submit(key, **options)
-            self.note(f"submitted {name} as {made.run}: {options}, cancel after {cancel_after}")
+            made = self.bench.submit(key, wanted)
+            self.note(f"submitted {name} as {made.run}: {wanted}, cancel after {cancel_after}")
             if cancel_after is not None:
                 time.sleep(cancel_after)
                 self._cancel(made)

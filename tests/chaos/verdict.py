@@ -139,9 +139,14 @@ def _of_run(storm: Storm, item: Submitted, job: dict[str, Any], attempts: list[A
         yield f"its last attempt says {last.phase}, the run {job['phase']}"
     if job["cleanup"] != "confirmed" and last.placed:
         yield f"cleanup is {job['cleanup']}"
-    if len(attempts) > 1 + item.retries:
-        yield f"{len(attempts)} attempts, {item.retries} retries allowed"
-    if len(attempts) <= item.retries and job["desired"] == "run" and last.reason and REASON_TABLE[last.reason].retry:
+    if len(attempts) > 1 + item.wanted.retries:
+        yield f"{len(attempts)} attempts, {item.wanted.retries} retries allowed"
+    if (
+        len(attempts) <= item.wanted.retries
+        and job["desired"] == "run"
+        and last.reason
+        and REASON_TABLE[last.reason].retry
+    ):
         yield f"ended for {last.reason} and was not tried again"
     wanted_gone = item.cancel is not None and item.cancel["desired"] == "cancel"
     if wanted_gone != (job["desired"] == "cancel"):
@@ -180,7 +185,7 @@ def _of_numbers(item: Submitted, attempt: Attempt) -> Iterator[str]:
     for what, numbers in (("lines", attempt.lines), ("points", attempt.points)):
         if numbers != list(range(1, len(numbers) + 1)):
             yield f"{what} are missing or doubled: {numbers}"
-        if attempt.result == "succeeded" and len(numbers) != item.steps:
-            yield f"{len(numbers)} {what} of {item.steps}"
+        if attempt.result == "succeeded" and len(numbers) != item.wanted.steps:
+            yield f"{len(numbers)} {what} of {item.wanted.steps}"
     if attempt.result == "succeeded" and attempt.launches != 1 and item.key:
         yield f"succeeded and launched {attempt.launches} times"
