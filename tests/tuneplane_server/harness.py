@@ -37,9 +37,14 @@ PASSWORD = "four random words here"
 
 def package() -> bytes:
     """A small lab as `tp` would pack it."""
+    return package_of("true\n")
+
+
+def package_of(script: str) -> bytes:
+    """The same lab with another train.sh."""
     tar = io.BytesIO()
     with tarfile.open(fileobj=tar, mode="w") as archive:
-        for name, text in {"tuneplane.yaml": "name: lab\n", "experiments/first/train.sh": "true\n"}.items():
+        for name, text in {"tuneplane.yaml": "name: lab\n", "experiments/first/train.sh": script}.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(text)
             archive.addfile(entry, io.BytesIO(text.encode()))
@@ -133,13 +138,16 @@ class Harness:
         row = await self.services.accounts.add_user(name, None, admin=admin, actor="test")
         return Principal(row.id, row.username, row.admin, frozenset(SCOPES))
 
-    async def bring_package(self, principal: Principal) -> None:
-        content = package()
+    async def bring_package(self, principal: Principal, content: bytes | None = None) -> str:
+        """Upload a package; its digest."""
+        content = content or package()
+        digest = hashlib.sha256(content).hexdigest()
 
         async def chunks() -> AsyncIterator[bytes]:
             yield content
 
-        await self.services.packages.put(principal, hashlib.sha256(content).hexdigest(), chunks())
+        await self.services.packages.put(principal, digest, chunks())
+        return digest
 
     async def submit(self, principal: Principal, spec: dict[str, Any] | None = None, key: str | None = None) -> str:
         row = await self.services.jobs.submit(principal, spec or jobspec(), key=key, ingest_address=INGEST)
