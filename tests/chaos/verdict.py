@@ -60,7 +60,7 @@ def judge(storm: Storm) -> list[str]:
         faults += _ledger_faults(ledger)
         for item in bench.submitted:
             attempts = list(_attempts(ledger, bench, item.run, told[item.run]))
-            faults += [f"{item.run}: {text}" for text in _of_events(events[item.run])]
+            faults += [f"{item.run}: {text}" for text in event_faults(events[item.run])]
             faults += [f"{item.run}: {text}" for text in _of_run(storm, item, jobs[item.run], attempts)]
     return faults
 
@@ -117,7 +117,7 @@ def _ledger_faults(ledger: sqlite3.Connection) -> list[str]:
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
-def _of_events(events: list[dict[str, Any]]) -> Iterator[str]:
+def event_faults(events: list[dict[str, Any]]) -> Iterator[str]:
     if [item["seq"] for item in events] != list(range(1, len(events) + 1)):
         yield f"its events have gaps: {[item['seq'] for item in events]}"
     cancelled, phase = False, ""
@@ -155,11 +155,11 @@ def _of_run(storm: Storm, item: Submitted, job: dict[str, Any], attempts: list[A
     for attempt in attempts:
         hit = storm.hits.get((item.run, attempt.n), set())
         final = attempt is last
-        for text in _of_attempt(item, attempt, hit, cancelled=wanted_gone and final, final=final):
+        for text in attempt_faults(item, attempt, hit, cancelled=wanted_gone and final, final=final):
             yield f"attempt {attempt.n} (hit: {sorted(hit)}): {text}"
 
 
-def _of_attempt(item: Submitted, attempt: Attempt, hit: set[str], *, cancelled: bool, final: bool) -> Iterator[str]:
+def attempt_faults(item: Submitted, attempt: Attempt, hit: set[str], *, cancelled: bool, final: bool) -> Iterator[str]:
     yield from _of_numbers(item, attempt)
     if (attempt.phase == "succeeded") != (attempt.result == "succeeded"):
         yield f"{attempt.phase}, and its runner wrote {attempt.result}"

@@ -1,0 +1,106 @@
+"""The judges of the crash test see what they are there to see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.chaos.api import Api
+from tests.chaos.bench import Submitted, Wanted
+from tests.chaos.processes import RUNNER, SUPERVISOR, TRAINER
+from tests.chaos.verdict import Attempt, attempt_faults, event_faults
+from tests.chaos.witness import Witness
+
+
+def seen(*looks: tuple[int, str, str]) -> list[str]:
+    witness = Witness(Api("http://127.0.0.1:9", ""))
+    for attempt, phase, desired in looks:
+        witness.see({"id": "run", "attempt": attempt, "phase": phase, "desired": desired})
+    return witness.faults
+
+
+def test_what_a_witness_lets_pass() -> None:
+    assert seen((1, "queued", "run"), (1, "running", "run"), (2, "queued", "run"), (2, "succeeded", "run")) == []
+    assert seen((1, "running", "run"), (1, "running", "cancel"), (1, "cancelled", "cancel")) == []
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        ((1, "succeeded", "run"), (1, "failed", "run")),
+        ((1, "failed", "run"), (2, "queued", "run")),
+        ((1, "running", "cancel"), (1, "running", "run")),
+        ((1, "finishing", "cancel"), (2, "queued", "cancel")),
+        ((2, "running", "run"), (1, "running", "run")),
+    ],
+)
+def test_what_a_witness_reports(looks: tuple[tuple[int, str, str], ...]) -> None:
+    assert len(seen(*looks)) == 1
+
+
+def events(*steps: tuple[str, str, str]) -> list[dict[str, Any]]:
+    return [
+        {"seq": number, "kind": kind, "from": before, "to": after, "ignored": False}
+        for number, (kind, before, after) in enumerate(steps, start=1)
+    ]
+
+
+def test_events_follow_from_each_other() -> None:
+    good = events(("submitted", "", "queued"), ("placed", "queued", "starting"), ("settled", "starting", "failed"))
+    assert list(event_faults(good)) == []
+    assert list(event_faults([good[0], good[2]]))
+    assert list(event_faults([*good, {**good[1], "seq": 4, "from": "failed"}]))
+    retried = events(("submitted", "", "queued"), ("cancel", "queued", "queued"), ("retried", "queued", "queued"))
+    assert list(event_faults(retried))
+
+
+def attempt(**changes: Any) -> Attempt:
+    whole: dict[str, Any] = {
+        "n": 1,
+        "phase": "succeeded",
+        "reason": None,
+        "placed": True,
+        "result": "succeeded",
+        "launches": 1,
+        "lines": [1, 2, 3],
+        "points": [1, 2, 3],
+    }
+    return Attempt(**{**whole, **changes})
+
+
+def faults(seen: Attempt, *hit: str, cancelled: bool = False) -> list[str]:
+    item = Submitted("key", "run", Wanted(3, 1.0))
+    return list(attempt_faults(item, seen, set(hit), cancelled=cancelled, final=True))
+
+
+KILLED: dict[str, Any] = {"phase": "failed", "reason": "killed", "result": None, "lines": [1], "points": []}
+
+
+def test_what_an_attempt_may_be() -> None:
+    assert faults(attempt()) == []
+    assert faults(attempt(), RUNNER) == []
+    assert faults(attempt(**KILLED), RUNNER) == []
+    assert faults(attempt(**{**KILLED, "result": "failed"}), TRAINER) == []
+    assert faults(attempt(phase="cancelled", reason="cancelled", result="cancelled", lines=[1]), cancelled=True) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "hit", "cancelled"),
+    [
+        ({"lines": [1, 3]}, (), False),
+        ({"points": [1, 2, 2, 3]}, (), False),
+        ({"lines": [1, 2]}, (), False),
+        ({"launches": 2}, (RUNNER,), False),
+        ({"launches": 0}, (), False),
+        (KILLED, (), False),
+        (KILLED, (SUPERVISOR,), False),
+        ({**KILLED, "reason": "no-outcome"}, (RUNNER,), False),
+        ({"result": None}, (), False),
+        ({"phase": "cancelled"}, (), True),
+        ({"phase": "cancelled", "result": "cancelled", "lines": [1]}, (), False),
+        ({"phase": "running", "result": None}, (), False),
+    ],
+)
+def test_what_an_attempt_may_not_be(changes: dict[str, Any], hit: tuple[str, ...], cancelled: bool) -> None:
+    assert faults(attempt(**changes), *hit, cancelled=cancelled)
