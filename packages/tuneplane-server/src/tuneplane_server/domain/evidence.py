@@ -17,7 +17,7 @@ from itertools import accumulate
 from tuneplane_server.domain.reasons import REASONS, ReasonEntry, Sign, Weight
 
 UNKNOWN_EXCEPTION = "trainer-failed"
-MAX_CHARS = 64_000
+MAX_CHARS = 32_000
 MAX_LINE = 2_000
 QUOTE_CHARS = 500
 
@@ -176,7 +176,6 @@ def _in_exception(line: _Line) -> Iterator[Found]:
         match = sign.pattern.match(line.exception)
         if match is not None:
             yield _found(entry, sign, line, match)
-            return
 
 
 def _is_own(line: _Line) -> bool:

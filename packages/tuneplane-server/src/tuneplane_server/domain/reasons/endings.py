@@ -77,7 +77,7 @@ ENTRIES = (
     ReasonEntry(
         "time-limit",
         "policy",
-        N_("the run reached its time limit"),
+        N_("the run reached its limit of {seconds} seconds"),
         N_("raise limits.max_duration, or allow retries for policy so that it goes on from its last checkpoint"),
         retry=True,
     ),
