@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from tests.tuneplane_server.harness import Harness, gpu_pool, jobspec
 from tuneplane_server.domain.classify import Exit
-from tuneplane_server.executors.port import LaunchDelayedError, LaunchRefusedError
+from tuneplane_server.executors.port import Handle, LaunchDelayedError, LaunchRefusedError, Observation
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.tables import JobRow
 
@@ -201,6 +201,26 @@ async def test_cancel_stops_cleans_and_ends(harness: Harness, ada: Principal) ->
     assert (job.phase, job.reason and job.reason["code"], job.cleanup) == ("cancelled", "cancelled", "confirmed")
     assert harness.scripted.stopped == [(job_id, 1)]
     assert await harness.held_gpus() == []
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["ended", "still-draining"])
+async def test_a_cancel_that_ends_the_run_while_it_is_looked_at_is_the_cause(
+    harness: Harness, ada: Principal, monkeypatch: pytest.MonkeyPatch, gone: bool
+) -> None:
+    job_id = await harness.running_job(ada)
+    look = harness.scripted.observe
+
+    async def ends_meanwhile(handle: Handle) -> Observation:
+        monkeypatch.undo()
+        await harness.services.jobs.cancel(ada, job_id)
+        await harness.write_outcome(job_id, "cancelled", exit_code=143)
+        harness.scripted.containers[job_id, 1].exit = Exit(False, 143, 15) if gone else None
+        return await look(handle)
+
+    monkeypatch.setattr(harness.scripted, "observe", ends_meanwhile)
+    await harness.round(3)
+    job = await harness.job(job_id)
+    assert (job.phase, job.reason and job.reason["code"]) == ("cancelled", "cancelled")
 
 
 async def test_a_cancel_survives_a_crash(harness: Harness, ada: Principal) -> None:

@@ -53,6 +53,12 @@ class Observer:
         observation = await self._executor.observe(Handle.from_json(row.handle))
         # After looking: a run that is seen to have ended wrote its outcome before it did.
         outcome = await self._outcome(row)
+        if outcome is not None or observation.exit is not None:
+            # The row too: what told it to stop was in the ledger before it stopped, and perhaps not yet when we began.
+            now = await self._writer.job(row.id)
+            if now is None or now.attempt != row.attempt:
+                return
+            row = now
         await self._writer.show_works_again(row, lease)
         if observation.presence == "unknown":
             await self._not_seen(row, lease, observation, outcome)
