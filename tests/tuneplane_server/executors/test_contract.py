@@ -27,7 +27,7 @@ from tuneplane_server.executors.port import (
 from tuneplane_server.settings import load_settings
 
 SLEEPS = "trap 'exit 143' TERM\nwhile :; do sleep 0.05; done\n"
-DEAF = "trap '' TERM\nwhile :; do sleep 0.05; done\n"
+DEAF = "trap '' TERM\n: > \"${0%/*}/deaf\"\nwhile :; do sleep 0.05; done\n"
 
 
 class Stage:
@@ -51,6 +51,12 @@ class Stage:
                 seen = await self.executor.observe(handle)
                 if not seen.running:
                     return seen
+                await asyncio.sleep(0.02)
+
+    async def made(self, path: Path) -> None:
+        """Wait until a script has made the file."""
+        async with asyncio.timeout(20):
+            while not await asyncio.to_thread(path.exists):
                 await asyncio.sleep(0.02)
 
     def script_end(self, handle: Handle, exit_code: int) -> None:
@@ -113,10 +119,13 @@ async def test_stop_ends_it_and_ending_it_again_is_fine(stage: Stage) -> None:
 
 
 async def test_what_ignores_sigterm_is_killed_after_the_grace(stage: Stage) -> None:
-    handle = await stage.executor.launch(stage.plan(DEAF))
+    plan = stage.plan(DEAF)
+    handle = await stage.executor.launch(plan)
     if isinstance(stage.executor, ScriptedExecutor):
         container: Container = stage.executor.containers[handle.job_id, 1]
         container.ignores_sigterm = True
+    else:
+        await stage.made(plan.capsule / "deaf")
     await stage.executor.stop(handle, timedelta(seconds=0.2))
     seen = await stage.executor.observe(handle)
     assert seen.exit is not None
