@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +119,7 @@ class Console:
             timeout=60,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def add_user(self) -> str:
@@ -141,11 +141,12 @@ class Answer:
 
 @dataclass
 class Client:
-    """`tp` with a home and a lab of its own, signed in to one console."""
+    """`tp` with a home and a lab of its own, signed in to one console; `extra` is environment for `tp` alone."""
 
     folder: Path
     console: Console
     token: str
+    extra: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lab(self) -> Path:
@@ -153,7 +154,11 @@ class Client:
 
     @property
     def env(self) -> dict[str, str]:
-        return self.console.env | {"TUNEPLANE_HOME": str(self.folder / "home"), "HOME": str(self.folder)}
+        return self.console.env | {"TUNEPLANE_HOME": str(self.folder / "home"), "HOME": str(self.folder), **self.extra}
+
+    def with_env(self, **extra: str) -> Client:
+        """The same person on the same machine, with these variables set for `tp`."""
+        return replace(self, extra={**self.extra, **extra})
 
     def tp(
         self, *arguments: str, code: int | None = 0, cwd: Path | None = None, text: str = "", timeout: float = 120

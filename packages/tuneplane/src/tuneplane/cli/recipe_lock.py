@@ -15,7 +15,7 @@ from tuneplane.i18n import _
 from tuneplane.lab.experiments import Experiment, list_experiments
 from tuneplane.lab.find import find_lab
 from tuneplane.recipes.index import entry
-from tuneplane.recipes.lock import diff_lock, make_lock, offered_versions, read_lock, write_lock
+from tuneplane.recipes.lock import diff_lock, make_lock, read_lock, renew_lock, write_lock
 
 
 @tp_command(
@@ -57,8 +57,7 @@ def _lock(experiment: Experiment, method: str | None, framework_version: str | N
     if method is None and not old:
         raise _no_method(experiment)
     found = entry(method or old["recipe"]["name"])
-    kept = old["framework"]["version"] if "framework" in old else None
-    lock = make_lock(found, framework_version or (kept if kept in offered_versions(found) else None))
+    lock = make_lock(found, framework_version) if framework_version else renew_lock(old, found)
     whole = "bindings" in old and old["recipe"]["name"] == lock["recipe"]["name"]
     changes = [str(change) for change in diff_lock(old, found)] if whole else []
     write_lock(experiment.lock, lock)

@@ -26,11 +26,14 @@ from tuneplane.lab.pack import write_package
 from tuneplane.lab.plan import PackagePlan, plan_package
 from tuneplane.lab.pools import CPU_PROFILE, Pools, make_pools
 from tuneplane.lab.provenance import GitState, git_state
+from tuneplane.recipes.lock import renew_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tuneplane.client.types import DryRun, Job
+
+LOCK_CODES = frozenset({"lock-tampered", "lock-stale", "runtime-removed"})
 
 
 @dataclass
@@ -89,16 +92,16 @@ def shape(made: Draft, given: dict[str, Any], hardware: list[Any] | None) -> Non
     made.pools = None if refusals else pools
 
 
-def jobspec(made: Draft, pools: Pools | None = None) -> dict[str, Any] | None:
-    """The JobSpec as far as it goes, with `pools` or the draft's own; None when the config, the lock or the pools are missing."""
-    checked, pools = made.checked, pools or made.pools
-    if checked.config is None or checked.lock is None or checked.entry is None or pools is None:
+def jobspec(made: Draft, pools: Pools | None = None, lock: dict[str, Any] | None = None) -> dict[str, Any] | None:
+    """The JobSpec as far as it goes, with `pools` and `lock` or the draft's own; None when config, lock or pools are missing."""
+    checked, pools, lock = made.checked, pools or made.pools, lock or made.checked.lock
+    if checked.config is None or lock is None or checked.entry is None or pools is None:
         return None
     return assemble(
         made.lab,
         checked.experiment.name,
         checked.config,
-        checked.lock,
+        lock,
         checked.entry,
         checked.hyperparams,
         pools,
@@ -110,9 +113,10 @@ def jobspec(made: Draft, pools: Pools | None = None) -> dict[str, Any] | None:
 def ask_admission(console: Console, made: Draft) -> DryRun | None:
     """What admission says to the JobSpec; its refusals join those found here, each once. None when there is no JobSpec to ask with.
 
-    When only the pools are wrong, admission is asked about the rest with a pool that every console has.
+    When only the pools are wrong, admission is asked about the rest with a pool that every console has; when the lock is, with the one
+    that will mend it.
     """
-    spec = jobspec(made, made.pools or make_pools([CPU_PROFILE], None)[0])
+    spec = jobspec(made, made.pools or make_pools([CPU_PROFILE], None)[0], _mended_lock(made.checked))
     if spec is None:
         return None
     answer: DryRun
@@ -127,6 +131,12 @@ def ask_admission(console: Console, made: Draft) -> DryRun | None:
         answer["admitted"] = False
     made.refusals += [refusal for refusal in theirs if not _said(refusal, made.refusals)]
     return answer
+
+
+def _mended_lock(checked: Checked) -> dict[str, Any] | None:
+    """What `tp recipe lock` will write in place of a refused lock, about which the console could only say the same once more."""
+    wrong = any(refusal.code in LOCK_CODES for refusal in checked.refusals)
+    return renew_lock(checked.lock, checked.entry) if wrong and checked.lock and checked.entry else None
 
 
 def _said(refusal: Refusal, before: list[Refusal]) -> bool:

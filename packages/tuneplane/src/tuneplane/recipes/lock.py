@@ -68,6 +68,12 @@ def make_lock(entry: Entry, framework_version: str | None = None) -> dict[str, A
     }
 
 
+def renew_lock(lock: Mapping[str, Any], entry: Entry) -> dict[str, Any]:
+    """The lock that mends this one: of the catalog's recipe, for the same framework version as long as that is offered."""
+    version = lock.get("framework", {}).get("version")
+    return make_lock(entry, version if version in offered_versions(entry) else None)
+
+
 def offered_versions(entry: Entry) -> dict[str, Any]:
     """Framework version -> runtime, without those whose time is over (`sunset`)."""
     versions = entry["manifest"]["runtime"]["versions"]
@@ -144,8 +150,7 @@ def check_lock(lock: Mapping[str, Any], entry: Entry | None, experiment: str, fi
 
 def diff_lock(lock: Mapping[str, Any], entry: Entry) -> list[Change]:
     """How the lock differs from the one this catalog makes for the same framework version (the default one when that is gone)."""
-    version = lock["framework"]["version"]
-    right = make_lock(entry, version if version in offered_versions(entry) else None)
+    right = renew_lock(lock, entry)
     changes: list[Change] = []
     for part in ("recipe", "framework", "requires"):
         _compare(part, lock[part], right[part], changes)

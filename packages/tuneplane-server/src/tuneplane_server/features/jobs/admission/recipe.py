@@ -23,7 +23,7 @@ def check(context: AdmissionContext) -> Iterator[Refusal]:
         yield Refusal(
             "catalog-mismatch",
             _(
-                "the recipe {name} differs between client and server: {version} ({digest}) here, {their_version} ({their_digest}) there"
+                "the recipe {name} differs: the server has {version} ({digest}), the client {their_version} ({their_digest})"
             ).format(
                 name=wanted.name,
                 version=here[0],
