@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import uuid
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -51,12 +52,6 @@ class Stage:
                 seen = await self.executor.observe(handle)
                 if not seen.running:
                     return seen
-                await asyncio.sleep(0.02)
-
-    async def made(self, path: Path) -> None:
-        """Wait until a script has made the file."""
-        async with asyncio.timeout(20):
-            while not await asyncio.to_thread(path.exists):
                 await asyncio.sleep(0.02)
 
     def script_end(self, handle: Handle, exit_code: int) -> None:
@@ -120,12 +115,13 @@ async def test_stop_ends_it_and_ending_it_again_is_fine(stage: Stage) -> None:
 
 async def test_what_ignores_sigterm_is_killed_after_the_grace(stage: Stage) -> None:
     plan = stage.plan(DEAF)
+    os.mkfifo(plan.capsule / "deaf")
     handle = await stage.executor.launch(plan)
     if isinstance(stage.executor, ScriptedExecutor):
         container: Container = stage.executor.containers[handle.job_id, 1]
         container.ignores_sigterm = True
     else:
-        await stage.made(plan.capsule / "deaf")
+        await asyncio.to_thread((plan.capsule / "deaf").read_bytes)  # until the script has opened it, too
     await stage.executor.stop(handle, timedelta(seconds=0.2))
     seen = await stage.executor.observe(handle)
     assert seen.exit is not None
