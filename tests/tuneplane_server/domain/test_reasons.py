@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
 import re
-import re._constants as tokens
-import re._parser as parser
 from string import Formatter
 from typing import Any
 
@@ -19,6 +18,8 @@ from tuneplane_server.domain.evidence import read_log
 from tuneplane_server.domain.phases import StopCause
 from tuneplane_server.domain.reasons import REASONS, ReasonEntry, Sign, fill
 
+parser: Any = importlib.import_module("re._parser")
+tokens: Any = importlib.import_module("re._constants")
 SIGNS = [
     pytest.param(entry, sign, id=f"{entry.code}-{number}")
     for entry in REASONS.values()
