@@ -69,12 +69,15 @@ class Wanted:
 
 @dataclass
 class Submitted:
-    """A run the storm asked for. `cancel`: what the console answered to the cancel, None while there was none."""
+    """A run the storm asked for. `cancel`: what the console answered to the cancel, None while there was none;
+    `cancel_asked`: when it was first asked, Unix seconds.
+    """
 
     key: str
     run: str
     wanted: Wanted
     cancel: dict[str, Any] | None = None
+    cancel_asked: float = 0.0
 
 
 @dataclass

@@ -99,6 +99,7 @@ class Storm:
         return lambda: calls.append(self._calls.submit(call))
 
     def _cancel(self, made: Submitted) -> None:
+        made.cancel_asked = time.time()
         made.cancel = self.bench.api.cancel(made.run)
         self.note(f"cancelled {made.run}: the console says {made.cancel['phase']}, desired {made.cancel['desired']}")
 

@@ -62,6 +62,7 @@ def attempt(**changes: Any) -> Attempt:
         "reason": None,
         "placed": True,
         "result": "succeeded",
+        "ended_at": 9.0,
         "launches": 1,
         "lines": [1, 2, 3],
         "points": [1, 2, 3],
@@ -70,7 +71,7 @@ def attempt(**changes: Any) -> Attempt:
 
 
 def faults(seen: Attempt, *hit: str, cancelled: bool = False) -> list[str]:
-    item = Submitted("key", "run", Wanted(3, 1.0))
+    item = Submitted("key", "run", Wanted(3, 1.0), cancel_asked=10.0 if cancelled else 0.0)
     return list(attempt_faults(item, seen, set(hit), cancelled=cancelled, final=True))
 
 
@@ -83,6 +84,7 @@ def test_what_an_attempt_may_be() -> None:
     assert faults(attempt(**KILLED), RUNNER) == []
     assert faults(attempt(**{**KILLED, "result": "failed"}), TRAINER) == []
     assert faults(attempt(phase="cancelled", reason="cancelled", result="cancelled", lines=[1]), cancelled=True) == []
+    assert faults(attempt(phase="cancelled", reason="cancelled", ended_at=11.0), cancelled=True) == []
 
 
 @pytest.mark.parametrize(

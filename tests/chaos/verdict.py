@@ -30,13 +30,16 @@ ALLOWED = {
 
 @dataclass(frozen=True)
 class Attempt:
-    """`lines`, `points`: the numbers that reached the console; `result`: of the runner's record, None without one."""
+    """`lines`, `points`: the numbers that reached the console; `result` and `ended_at` (Unix seconds): of the runner's
+    record, None without one.
+    """
 
     n: int
     phase: str
     reason: str | None
     placed: bool
     result: str | None
+    ended_at: float | None
     launches: int
     lines: list[int]
     points: list[int]
@@ -85,12 +88,14 @@ def _attempts(
     for (n, phase, reason, placement), (lines, points) in zip(rows, told, strict=True):
         out = bench.console.storage / "projects" / USER / LAB / "jobs" / run / "attempts" / str(n) / "out"
         outcome, marker = out / "outcome.json", out / "launches"
+        record = json.loads(outcome.read_text()) if outcome.exists() else {}
         yield Attempt(
             n,
             phase,
             None if reason in (None, "null") else json.loads(reason)["code"],
             placement not in (None, "null", "[]"),
-            json.loads(outcome.read_text())["result"] if outcome.exists() else None,
+            record.get("result"),
+            record.get("finished_at"),
             len(marker.read_text().splitlines()) if marker.exists() else 0,
             lines,
             points,
@@ -161,7 +166,9 @@ def _of_run(storm: Storm, item: Submitted, job: dict[str, Any], attempts: list[A
 
 def attempt_faults(item: Submitted, attempt: Attempt, hit: set[str], *, cancelled: bool, final: bool) -> Iterator[str]:
     yield from _of_numbers(item, attempt)
-    if (attempt.phase == "succeeded") != (attempt.result == "succeeded"):
+    # Cancelled as it was about to start, it may have come to its end before it could be ended.
+    overtaken = attempt.phase == "cancelled" and (attempt.ended_at or 0.0) > item.cancel_asked
+    if (attempt.phase == "succeeded") != (attempt.result == "succeeded") and not overtaken:
         yield f"{attempt.phase}, and its runner wrote {attempt.result}"
     if attempt.phase == "succeeded":
         return
