@@ -571,7 +571,7 @@ LINES: dict[str, dict[str, tuple[str, ...]]] = {
 # Rank 0 ran out of memory, the others waited ten minutes for it. As torchrun prints it (PyTorch 2.6 to 2.13).
 OUT_OF_MEMORY_ON_RANK_0 = """\
 [rank0]: Traceback (most recent call last):
-[rank0]:   File "/work/lab/experiments/first/train.py", line 41, in main
+[rank0]:   File "/tmp/tp/lab/experiments/first/train.py", line 41, in main
 [rank0]:     trainer.train()
 [rank0]:   File "/usr/lib/python3.11/site-packages/torch/nn/functional.py", line 5525, in multi_head_attention_forward
 [rank0]:     attn_output_weights = torch.bmm(q_scaled, k.transpose(-2, -1))
@@ -591,7 +591,7 @@ frame #1: c10d::ProcessGroupNCCL::watchdogHandler() + 0x890 (0x7b99070007d0 in l
 """
 LOST_PEER_ON_RANK_1 = """\
 [rank1]: Traceback (most recent call last):
-[rank1]:   File "/work/lab/experiments/first/train.py", line 41, in main
+[rank1]:   File "/tmp/tp/lab/experiments/first/train.py", line 41, in main
 [rank1]:     trainer.train()
 [rank1]: torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:3356, remote process exited or there was a network error, NCCL version 2.26.2
 [rank1]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.

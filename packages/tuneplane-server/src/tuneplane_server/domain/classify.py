@@ -14,9 +14,8 @@ from typing import Any
 from tuneplane.contract.words import RUNNER_EXIT_PLATFORM
 from tuneplane_server.domain.evidence import UNKNOWN_EXCEPTION, Found, quote, read_log
 from tuneplane_server.domain.phases import Phase, Reason, StopCause, Verdict
-from tuneplane_server.domain.reasons import REASONS, Weight
+from tuneplane_server.domain.reasons import REASONS, Signal, Weight
 
-SIGKILL, SIGTERM, SIGABRT = 9, 15, 6
 # What bootstrap.sh and the runner print when they end before there is an outcome to write (runner/failures.PREFIX).
 _LAST_WORD = re.compile(r"^TUNEPLANE-BOOTSTRAP: (?P<code>[a-z-]{1,60}): (?P<detail>.{0,2000})", re.MULTILINE)
 _STOPPED = {StopCause.CANCEL: (Phase.CANCELLED, "cancelled"), StopCause.TIME_LIMIT: (Phase.FAILED, "time-limit")}
@@ -86,9 +85,9 @@ def _by_exit(end: Exit, log_tail: str) -> Reason:
     known = _by_machine(end, facts)
     if known is not None:
         return known
-    if end.signal == SIGTERM or end.exit_code == 128 + SIGTERM:
+    if end.signal == Signal.SIGTERM or end.exit_code == 128 + Signal.SIGTERM:
         return Reason("interrupted", facts)
-    if end.signal == SIGKILL or end.exit_code == 128 + SIGKILL:
+    if end.signal == Signal.SIGKILL or end.exit_code == 128 + Signal.SIGKILL:
         return Reason("killed", facts)
     if end.exit_code == 0:
         return Reason("no-outcome", facts)
@@ -130,7 +129,7 @@ def _death(exit_code: int | None, signal: int | None) -> tuple[Weight, str] | No
         signal = exit_code - 128
     if signal is not None:
         # Whoever aborts has mostly said why: an abort alone is the least that is known.
-        weight = Weight.LAST_RESORT if signal == SIGABRT else Weight.DIED
+        weight = Weight.LAST_RESORT if signal == Signal.SIGABRT else Weight.DIED
         return weight, _BY_SIGNAL.get(signal, "trainer-signalled")
     code = None if exit_code is None else _BY_EXIT_CODE.get(exit_code)
     return None if code is None else (Weight.DIED, code)

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuneplane_server.domain.reasons import crashes, data, endings, experiment, gpus, images, machines, models, ranks
-from tuneplane_server.domain.reasons.entry import ReasonClass, ReasonEntry, Sign, Weight
+from tuneplane_server.domain.reasons.entry import ReasonClass, ReasonEntry, Sign, Signal, Weight
 
-__all__ = ["REASONS", "ReasonClass", "ReasonEntry", "Sign", "Weight", "fill"]
+__all__ = ["REASONS", "ReasonClass", "ReasonEntry", "Sign", "Signal", "Weight", "fill"]
 
 _ENTRIES: tuple[ReasonEntry, ...] = (
     *machines.ENTRIES,

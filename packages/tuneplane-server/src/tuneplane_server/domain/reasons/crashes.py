@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import signal
-
 from tuneplane.i18n import N_
-from tuneplane_server.domain.reasons.entry import ReasonEntry, Sign, Weight, anywhere
+from tuneplane_server.domain.reasons.entry import ReasonEntry, Sign, Signal, Weight, anywhere
 
 
-def _ended_by(number: int, words: str, weight: Weight = Weight.DIED) -> Sign:
+def _ended_by(number: Signal, words: str, weight: Weight = Weight.DIED) -> Sign:
     """A launcher's words for a process of its own that a signal ended."""
-    name = signal.Signals(number).name
     said = (
-        rf"exitcode {{0,4}}: -{number}\b|Signal {number} \({name}\)|<Signals\.{name}: {number}>"
-        rf"|return code = -{number}\b|process \d{{1,4}} terminated with signal {name}\b"
+        rf"exitcode {{0,4}}: -{number}\b|Signal {number} \({number.name}\)|<Signals\.{number.name}: {number}>"
+        rf"|return code = -{number}\b|process \d{{1,4}} terminated with signal {number.name}\b"
     )
     return anywhere(f"{said}|{words}", weight)
 
@@ -27,8 +24,8 @@ ENTRIES = (
             "an extension that does not fit the image's torch, CUDA or Python is the usual cause; with PYTHONFAULTHANDLER=1 in the run's environment the log shows the line of Python"
         ),
         retry=True,
-        signs=(_ended_by(signal.SIGSEGV, r"Fatal Python error: Segmentation fault|\bSegmentation fault(?:$| )"),),
-        signals=(signal.SIGSEGV,),
+        signs=(_ended_by(Signal.SIGSEGV, r"Fatal Python error: Segmentation fault|\bSegmentation fault(?:$| )"),),
+        signals=(Signal.SIGSEGV,),
         seen="Fatal Python error: Segmentation fault",
     ),
     ReasonEntry(
@@ -39,8 +36,8 @@ ENTRIES = (
             "full shared memory or a data file that was cut short while in use does this: use fewer data loader workers, and check the files"
         ),
         retry=True,
-        signs=(_ended_by(signal.SIGBUS, r"Fatal Python error: Bus error|\bBus error(?:$| )"),),
-        signals=(signal.SIGBUS,),
+        signs=(_ended_by(Signal.SIGBUS, r"Fatal Python error: Bus error|\bBus error(?:$| )"),),
+        signals=(Signal.SIGBUS,),
         seen="Fatal Python error: Bus error",
     ),
     ReasonEntry(
@@ -51,8 +48,8 @@ ENTRIES = (
             "a package in the image was built for another processor: install a build for this one, or choose another node"
         ),
         retry=False,
-        signs=(_ended_by(signal.SIGILL, r"Fatal Python error: Illegal instruction|\bIllegal instruction(?:$| )"),),
-        signals=(signal.SIGILL,),
+        signs=(_ended_by(Signal.SIGILL, r"Fatal Python error: Illegal instruction|\bIllegal instruction(?:$| )"),),
+        signals=(Signal.SIGILL,),
         seen="Fatal Python error: Illegal instruction",
     ),
     ReasonEntry(
@@ -61,8 +58,8 @@ ENTRIES = (
         N_("the run was killed from outside"),
         N_("the kernel's log on the node may say by whom, for example for want of memory"),
         retry=True,
-        signs=(_ended_by(signal.SIGKILL, r"^Killed$|^\S{1,300}: line \d{1,6}: {1,6}\d{1,10} Killed\b"),),
-        signals=(signal.SIGKILL,),
+        signs=(_ended_by(Signal.SIGKILL, r"^Killed$|^\S{1,300}: line \d{1,6}: {1,6}\d{1,10} Killed\b"),),
+        signals=(Signal.SIGKILL,),
         seen="train.sh: line 2:  7239 Killed                  python3 train.py",
     ),
     ReasonEntry(
@@ -73,10 +70,10 @@ ENTRIES = (
         retry=True,
         signs=(
             _ended_by(
-                signal.SIGABRT, r"Fatal Python error: Aborted|terminate called after throwing", Weight.LAST_RESORT
+                Signal.SIGABRT, r"Fatal Python error: Aborted|terminate called after throwing", Weight.LAST_RESORT
             ),
         ),
-        signals=(signal.SIGABRT,),
+        signals=(Signal.SIGABRT,),
         seen="terminate called after throwing an instance of 'c10::Error'",
     ),
 )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-
 from tuneplane.i18n import N_
-from tuneplane_server.domain.reasons.entry import ReasonEntry
+from tuneplane_server.domain.reasons.entry import ReasonEntry, Signal
 
 ENTRIES = (
     # --- infra ---
@@ -42,7 +40,7 @@ ENTRIES = (
         N_("the run was told to stop by something other than TunePlane"),
         N_("a restart of the node or of the container runtime does this"),
         retry=True,
-        signals=(signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
+        signals=(Signal.SIGTERM, Signal.SIGINT, Signal.SIGHUP),
     ),
     ReasonEntry(
         "no-outcome",

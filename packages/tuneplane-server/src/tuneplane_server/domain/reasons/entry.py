@@ -11,6 +11,20 @@ from typing import Literal
 type ReasonClass = Literal["user", "infra", "platform", "policy"]
 
 
+class Signal(IntEnum):
+    """As Linux numbers them on x86 and ARM, where the training runs: the console may run on something else."""
+
+    SIGHUP = 1
+    SIGINT = 2
+    SIGILL = 4
+    SIGABRT = 6
+    SIGBUS = 7
+    SIGKILL = 9
+    SIGSEGV = 11
+    SIGTERM = 15
+    SIGXFSZ = 25
+
+
 class Weight(IntEnum):
     """How much a sign in a log says about the cause. The lowest that is found counts; among equals the earliest in the log."""
 

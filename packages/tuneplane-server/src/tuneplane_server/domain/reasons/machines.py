@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuneplane.i18n import N_
-from tuneplane_server.domain.reasons.entry import ReasonEntry, Weight, anywhere, raised
+from tuneplane_server.domain.reasons.entry import ReasonEntry, Signal, Weight, anywhere, raised
 
 ENTRIES = (
     ReasonEntry(
@@ -118,7 +118,7 @@ ENTRIES = (
         ),
         retry=False,
         signs=(anywhere(r"File too large|\[Errno 27\]|\(os error 27\)"),),
-        signals=(25,),  # SIGXFSZ
+        signals=(Signal.SIGXFSZ,),
         seen="OSError: [Errno 27] File too large",
     ),
     ReasonEntry(
