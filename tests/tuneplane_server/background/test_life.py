@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 
 import pytest
 from sqlalchemy import select
@@ -29,6 +30,10 @@ async def test_a_job_goes_from_queue_to_success(harness: Harness, ada: Principal
     assert await harness.held_gpus() == []
     assert await harness.kinds(job_id) == ["submitted", "placed", "launched", "running", "ended", "cleaned", "settled"]
     assert harness.scripted.created == [(job_id, 1)]
+    (attempt,) = (await harness.services.jobs.attempts([job_id]))[job_id]
+    assert (attempt.phase, attempt.outcome and attempt.outcome["exit_code"]) == ("succeeded", 0)
+    capsule = harness.services.storage.attempt("ada", "lab", job_id, 1).capsule / "capsule.json"
+    assert attempt.capsule_digest == hashlib.sha256(capsule.read_bytes()).hexdigest()
 
 
 async def test_the_capsule_and_the_environment_of_a_launch(harness: Harness, ada: Principal) -> None:

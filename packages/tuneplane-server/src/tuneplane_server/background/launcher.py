@@ -131,7 +131,7 @@ class Launcher:
             await self._stopped(row, lease, StopCause(row.stop_cause))
             return
         try:
-            handle = await self._launch(row)
+            launched = await self._launch(row)
         except LaunchRefusedError as error:
             await self._end(row, lease, _failed(error.reason, error.data))
         except LaunchDelayedError as error:
@@ -139,8 +139,8 @@ class Launcher:
         except ExecutorUnreachableError as error:
             await self._delay(row, lease, _failed("launch-failed", {"detail": str(error)[:1000]}))
         else:
-            if handle is not None:
-                await self._writer.apply(row, lease, Event.LAUNCHED, handle=handle.to_json())
+            if launched is not None:
+                await self._record(row, lease, *launched)
 
     async def _stopped(self, row: JobRow, lease: Lease, cause: StopCause) -> None:
         """Stopped before its launch was recorded. Perhaps one is out there that nobody saw the end of: if it has begun, it
@@ -167,8 +167,14 @@ class Launcher:
                 return handle if seen.presence == "present" and seen.started else None
         return None
 
-    async def _launch(self, row: JobRow) -> Handle | None:
-        """The handle, or None when the job was cancelled meanwhile: a cancel need not wait for an image pull."""
+    async def _record(self, row: JobRow, lease: Lease, handle: Handle, capsule_digest: str) -> None:
+        async def with_capsule(session: AsyncSession, job: JobRow) -> None:
+            await repo.write_attempt(session, job.id, row.attempt, {"capsule_digest": capsule_digest})
+
+        await self._writer.apply(row, lease, Event.LAUNCHED, handle=handle.to_json(), also=with_capsule)
+
+    async def _launch(self, row: JobRow) -> tuple[Handle, str] | None:
+        """(handle, digest of the capsule), or None when the job was cancelled meanwhile: a cancel need not wait for a pull."""
         attempt = await self._writer.attempt(row)
         plan = await self._preparer.prepare(row, attempt)
         over = asyncio.Event()
@@ -177,7 +183,7 @@ class Launcher:
             watching = asyncio.create_task(self._until_stopped(row, changed, over))
             try:
                 await asyncio.wait((launching, watching), return_when=asyncio.FIRST_COMPLETED)
-                return launching.result() if launching.done() else None
+                return (launching.result(), plan.capsule_digest) if launching.done() else None
             finally:
                 launching.cancel()
                 over.set()

@@ -67,7 +67,7 @@ class LaunchPreparer:
         capsule = build_capsule(given, storage)
         isolated = self._executor.capabilities().isolates
         try:
-            await asyncio.to_thread(_lay_out, capsule, paths, isolated)
+            digest = await asyncio.to_thread(_lay_out, capsule, paths, isolated)
         except OSError as error:
             raise LaunchRefusedError("storage-failed", {"detail": str(error)}) from error
         token = await self._tokens.issue(row.id, attempt.n)
@@ -81,6 +81,7 @@ class LaunchPreparer:
             read_only=(paths.capsule, storage.package(row.package_digest), *references.read_only, *resume),
             writable=(paths.out, paths.spool, storage.data_cache, storage.hub_cache),
             machines=_machines(attempt),
+            capsule_digest=digest,
         )
 
     def _environment(
@@ -104,14 +105,15 @@ class LaunchPreparer:
             raise LaunchRefusedError("storage-failed", {"detail": str(error)[:1000]}) from error
 
 
-def _lay_out(capsule: Capsule, paths: AttemptPaths, isolated: bool) -> None:
+def _lay_out(capsule: Capsule, paths: AttemptPaths, isolated: bool) -> str:
+    """Returns the digest of capsule.json."""
     for directory in (paths.out, paths.spool):
         directory.mkdir(parents=True, exist_ok=True)
         if isolated:  # the user of the image is not ours to choose, and nobody else is in the container
             directory.chmod(0o777)
     for cache in (capsule.paths.data_cache, capsule.paths.hub_cache):
         Path(cache).mkdir(parents=True, exist_ok=True)
-    write_capsule(capsule, paths.capsule)
+    return write_capsule(capsule, paths.capsule)
 
 
 def _machines(attempt: AttemptRow) -> tuple[MachinePlan, ...]:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy.ext.asyncio import AsyncSession
+
 from tuneplane.contract.capsule import CapsuleIngest
 from tuneplane_server.background.leases import Lease
 from tuneplane_server.background.loop import Work
@@ -16,6 +18,8 @@ from tuneplane_server.domain.classify import Exit, classify
 from tuneplane_server.domain.phases import Phase, Reason, StopCause, Verdict
 from tuneplane_server.domain.transitions import UNREACHABLE, Event
 from tuneplane_server.executors.port import Executor, Handle, Observation
+from tuneplane_server.features.jobs import repo
+from tuneplane_server.features.jobs.ledger import Also
 from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.storage.layout import StorageRoot
 from tuneplane_server.storage.outcomes import read_outcome
@@ -67,7 +71,7 @@ class Observer:
         else:
             assert observation.exit is not None
             verdict = classify(observation.exit, outcome, _stop_cause(row), observation.output)
-            await self._ended(row, lease, _with_limit(verdict, row), observation.detail)
+            await self._ended(row, lease, _with_limit(verdict, row), observation.detail, outcome)
 
     async def _not_seen(
         self, row: JobRow, lease: Lease, observation: Observation, outcome: dict[str, Any] | None
@@ -91,14 +95,14 @@ class Observer:
         """The trainer has ended, the runner still sends. It has a deadline, so that nothing hangs for ever."""
         if row.phase != Phase.FINISHING:
             verdict = _with_limit(classify(_NO_EXIT, outcome, _stop_cause(row)), row)
-            await self._writer.apply(row, lease, Event.OUTCOME, verdict=verdict)
+            await self._writer.apply(row, lease, Event.OUTCOME, verdict=verdict, also=_keep(outcome))
         elif self._age(row.phase_since) > DRAIN_SECONDS + DRAIN_MARGIN_SECONDS:
             await self._writer.apply(row, lease, Event.OVERDUE)
 
     async def _start_deadline(self, row: JobRow, lease: Lease) -> None:
         if self._age(row.phase_since) > self._start_timeout:
             reason = Reason("start-timeout", {"seconds": int(self._start_timeout)})
-            await self._ended(row, lease, Verdict(Phase.FAILED, reason, from_outcome=False), "")
+            await self._ended(row, lease, Verdict(Phase.FAILED, reason, from_outcome=False), "", None)
 
     async def _time_limit(self, row: JobRow, lease: Lease) -> None:
         limit = row.spec["spec"].get("limits", {}).get("max_duration")
@@ -108,9 +112,11 @@ class Observer:
         if started is not None and self._age(started) > limit:
             await self._writer.apply(row, lease, Event.TIME_LIMIT, data={"seconds": limit})
 
-    async def _ended(self, row: JobRow, lease: Lease, verdict: Verdict, detail: str) -> None:
+    async def _ended(
+        self, row: JobRow, lease: Lease, verdict: Verdict, detail: str, outcome: dict[str, Any] | None
+    ) -> None:
         data = {"detail": detail[:1000]} if detail else {}
-        await self._writer.apply(row, lease, Event.ENDED, verdict=verdict, data=data)
+        await self._writer.apply(row, lease, Event.ENDED, verdict=verdict, data=data, also=_keep(outcome))
 
     async def _outcome(self, row: JobRow) -> dict[str, Any] | None:
         paths = self._storage.attempt(row.owner, row.project, row.id, row.attempt)
@@ -126,6 +132,18 @@ def _with_limit(verdict: Verdict, row: JobRow) -> Verdict:
         return verdict
     limit = row.spec["spec"].get("limits", {}).get("max_duration")
     return replace(verdict, reason=Reason(verdict.reason.code, {"seconds": limit}))
+
+
+def _keep(outcome: dict[str, Any] | None) -> Also | None:
+    """Keep the runner's word with the attempt, without the log, which is kept as such."""
+    if outcome is None:
+        return None
+    kept = {name: value for name, value in outcome.items() if name != "log_tail"}
+
+    async def write(session: AsyncSession, job: JobRow) -> None:
+        await repo.write_attempt(session, job.id, outcome["attempt"], {"outcome": kept})
+
+    return write
 
 
 def _stop_cause(row: JobRow) -> StopCause | None:

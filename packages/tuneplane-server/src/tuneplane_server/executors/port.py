@@ -88,6 +88,7 @@ class LaunchPlan:
     read_only: tuple[Path, ...]
     writable: tuple[Path, ...]
     machines: tuple[MachinePlan, ...]
+    capsule_digest: str = ""
 
 
 @dataclass(frozen=True)

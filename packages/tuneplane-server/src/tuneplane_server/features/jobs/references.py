@@ -1,11 +1,13 @@
 """From the names in a JobSpec (data, volumes, models, runs) to paths, each proved to be there and the caller's to read.
 
 In containers only directories of the storage root and those of TUNEPLANE_CONTAINER_MOUNTS may be named: a path of the
-host would otherwise be a way around every permission. Process mode isolates nothing, so any readable path will do.
+host would otherwise be a way around every permission. Process mode isolates nothing, so any readable path will do. Disks are asked
+in threads: one that hangs delays its own submission and nobody else.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,12 +64,12 @@ class _Resolver:
         if ref is None:
             return None
         if ref.path is not None:
-            return self._path(ref.path, "data-missing", f"{field}.path")
+            return await self._path(ref.path, "data-missing", f"{field}.path")
         named = parse_owned_ref(ref.dataset or "")
         assert named is not None
         assert named.version is not None
         path = self._storage.dataset(named.owner, named.name, named.version)
-        if not path.exists():
+        if not await asyncio.to_thread(path.exists):
             self._miss("data-missing", _("there is no data set {name}").format(name=ref.dataset), f"{field}.dataset")
             return None
         return self._mount(path)
@@ -76,7 +78,7 @@ class _Resolver:
         if text is None:
             return None
         if text.startswith("/"):
-            return self._path(text, "model-missing", field)
+            return await self._path(text, "model-missing", field)
         run = parse_run_ref(text)
         if run is not None:
             return await self._run(run, text, field)
@@ -87,12 +89,12 @@ class _Resolver:
             return None
         return text.partition(":")[2]
 
-    def volumes(self, names: Iterable[str]) -> None:
+    async def volumes(self, names: Iterable[str]) -> None:
         for index, name in enumerate(names):
             ref = parse_owned_ref(name)
             assert ref is not None
             path = self._storage.volume(ref.owner, ref.name)
-            if path.is_dir():
+            if await asyncio.to_thread(path.is_dir):
                 self._mount(path)
             else:
                 message = _("there is no volume {name}").format(name=name)
@@ -103,7 +105,8 @@ class _Resolver:
         if outputs is None:
             self._miss("model-missing", _("there is no run {run}").format(run=ref.run), field)
             return None
-        path = _checkpoint_path(outputs, ref) if ref.kind == "checkpoint" else _model_path(outputs, ref)
+        find = _checkpoint_path if ref.kind == "checkpoint" else _model_path
+        path = await asyncio.to_thread(find, outputs, ref)
         if path is None:
             self._miss(
                 "model-missing",
@@ -113,10 +116,10 @@ class _Resolver:
             return None
         return self._mount(path)
 
-    def _path(self, text: str, code: str, field: str) -> str | None:
+    async def _path(self, text: str, code: str, field: str) -> str | None:
         path = Path(text)
         try:
-            real = path.resolve(strict=True)
+            real = await asyncio.to_thread(path.resolve, strict=True)
         except (OSError, RuntimeError):
             self._miss(code, _("there is no {path} on the console's machine").format(path=text), field)
             return None
@@ -124,7 +127,7 @@ class _Resolver:
             return text
         if any(real.is_relative_to(root) for root in self._open_roots):
             return text  # mounted in every container by the administrator
-        if self._own(real):
+        if await asyncio.to_thread(self._own, real):
             return self._mount(path)
         self._miss(
             code,
@@ -170,7 +173,7 @@ async def resolve_references(
     validation = await resolver.data(data.validation, "spec.data.validation")
     base = await resolver.model(model.base, "spec.model.base")
     init = await resolver.model(model.init_from, "spec.model.init_from")
-    resolver.volumes(data.volumes)
+    await resolver.volumes(data.volumes)
     return ResolvedReferences(train, validation, base, init, tuple(resolver.mounts), tuple(resolver.missing))
 
 
