@@ -96,7 +96,10 @@ def _neutral_environment() -> None:
     """The settings, the credentials and the language of whoever runs the tests are not the tests'."""
     for name in list(os.environ):
         if (
-            (name.startswith("TUNEPLANE_") and not name.startswith(("TUNEPLANE_DEV_", "TUNEPLANE_TEST_", "TUNEPLANE_CHAOS_")))
+            (
+                name.startswith("TUNEPLANE_")
+                and not name.startswith(("TUNEPLANE_DEV_", "TUNEPLANE_TEST_", "TUNEPLANE_CHAOS_"))
+            )
             or name in ("LANG", "LANGUAGE")
             or name.startswith("LC_")
         ):
