@@ -21,6 +21,7 @@ from tuneplane_node.engine import (
     RuntimeHandle,
 )
 from tuneplane_server.domain.classify import Exit
+from tuneplane_server.domain.reasons import REASONS
 from tuneplane_server.executors.port import (
     Capabilities,
     CleanupState,
@@ -42,25 +43,6 @@ GIB = 1024**3
 PORTS = range(20_000, 30_000)  # below the usual ephemeral range
 OUTPUT_TAIL_BYTES = 16 * 1024
 UNREACHABLE = "engine-unreachable"
-# The engine's codes that the reason table has under another name; those it has under the same name pass as they are.
-_REASONS = {
-    "image-registry-unreachable": "image-pull-failed",
-    "image-pull-timeout": "image-pull-failed",
-    "image-missing": "launch-failed",
-}
-_SAME = frozenset(
-    {
-        "command-not-found",
-        "gpu-unsupported",
-        "image-disk-full",
-        "image-not-found",
-        "image-pull-failed",
-        "image-rate-limited",
-        "image-tls",
-        "image-unauthorized",
-        "runtime-missing",
-    }
-)
 
 
 class LocalExecutor:
@@ -275,7 +257,7 @@ def _observation(observed: Observed, output: str) -> Observation:
 def _launch_error(error: NodeError) -> Exception:
     if error.code == UNREACHABLE:
         return ExecutorUnreachableError(str(error))
-    reason = error.code if error.code in _SAME else _REASONS.get(error.code, "launch-failed")
+    reason = error.code if error.code in REASONS else "launch-failed"
     # Values of the engine's own sentence (image, path, …) fill the reason's text too.
     data: dict[str, Any] = {key: str(value)[:500] for key, value in error.values.items()}
     said = error.problem.text.format(**error.values)

@@ -1,0 +1,68 @@
+"""What the engine says when it cannot launch becomes a reason of the table, to be tried again or not (scenario 22)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuneplane_node.engine import Engine, NodeError
+from tuneplane_server.executors.local import LocalExecutor
+from tuneplane_server.executors.port import (
+    ExecutorUnreachableError,
+    LaunchDelayedError,
+    LaunchPlan,
+    LaunchRefusedError,
+    MachinePlan,
+)
+from tuneplane_server.settings import load_settings
+
+
+def executor_that_meets(error: NodeError, folder: Path) -> LocalExecutor:
+    class RefusingEngine(Engine):
+        async def launch(self, request: Any) -> Any:
+            raise error
+
+    return LocalExecutor(load_settings({"TUNEPLANE_STORAGE_ROOT": str(folder)}), "test", RefusingEngine)
+
+
+def plan(folder: Path) -> LaunchPlan:
+    return LaunchPlan("0" * 16, 1, "x:1", folder, {}, (), (), (MachinePlan(0, "node", (), None, None),))
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "reason"),
+    [
+        ("image-not-found", LaunchRefusedError, "image-not-found"),
+        ("image-unauthorized", LaunchRefusedError, "image-unauthorized"),
+        ("image-disk-full", LaunchRefusedError, "image-disk-full"),
+        ("image-tls", LaunchRefusedError, "image-tls"),
+        ("image-rate-limited", LaunchDelayedError, "image-rate-limited"),
+    ],
+)
+async def test_five_ways_a_pull_fails_are_five_reasons(
+    tmp_path: Path, code: str, kind: type[LaunchRefusedError | LaunchDelayedError], reason: str
+) -> None:
+    executor = executor_that_meets(
+        NodeError(code, "the engine's own words", image="registry.example.org/x:1"), tmp_path
+    )
+    with pytest.raises(kind) as caught:
+        await executor.launch(plan(tmp_path))
+    assert caught.value.reason == reason
+    assert caught.value.data["image"] == "registry.example.org/x:1"
+    assert "the engine's own words" in caught.value.data["detail"]
+
+
+async def test_a_code_that_is_no_reason_is_a_failed_launch_with_the_engines_words(tmp_path: Path) -> None:
+    executor = executor_that_meets(NodeError("name-conflict", name="tp-1"), tmp_path)
+    with pytest.raises(LaunchRefusedError) as caught:
+        await executor.launch(plan(tmp_path))
+    assert caught.value.reason == "launch-failed"
+    assert "tp-1" in caught.value.data["detail"]
+
+
+async def test_an_engine_that_is_away_is_not_a_failure(tmp_path: Path) -> None:
+    executor = executor_that_meets(NodeError("engine-unreachable", runtime="docker", address="unix:///x"), tmp_path)
+    with pytest.raises(ExecutorUnreachableError):
+        await executor.launch(plan(tmp_path))
