@@ -59,7 +59,7 @@ def test_problems_of_a_config_are_chinese(tp_process: Tp, lab: Path, text: str, 
         (("job", "ls", "a", "b"), 2, "多余的参数（a b）"),
         (("job", "logs", "x", "--grep"), 2, "选项 '--grep' 需要 1 个参数"),
         (("job", "ls", "--phase", "x"), 2, "'x' 无效，可选：'queued', "),
-        (("job", "ls", "--limit", "x"), 2, "'x' 不是数字（integer range）"),
+        (("job", "ls", "--limit", "x"), 2, "'x' 不是合法的整数"),
         (("version", "--server", "http://127.0.0.1:1"), 5, "无法连接 http://127.0.0.1:1：连接被拒绝"),
     ],
 )

@@ -165,3 +165,17 @@ def test_the_preview_is_the_command_env_and_files_of_the_runner(sft: LabOnDisk) 
     assert seen.env["BASE_MODEL_DIR"] == "/models/m"
     assert seen.env["TUNEPLANE_RECIPE"] == "trl/sft"
     assert not any(name.endswith("TOKEN") for name in seen.env)
+
+
+def test_a_value_that_cannot_be_carried_does_not_hide_the_others(sft: LabOnDisk) -> None:
+    set_config(
+        sft, "learning_rate: .nan\nwarmup_steps: [1, .inf]\nlearning_rat: 1\nmax_steps: many\nseed: !!python/none x\n"
+    )
+    found = {(item.code, item.line) for item in check(sft).refusals}
+    assert found == {
+        ("number-not-finite", 1),
+        ("number-not-finite", 2),
+        ("param-unknown", 3),
+        ("param-type", 4),
+        ("yaml-invalid", 5),
+    }

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.i18n import _, current_language
 from tuneplane_server.db.availability import unavailable
+from tuneplane_server.web.form_words import form_words
 
 log = structlog.get_logger(__name__)
 
@@ -93,9 +94,9 @@ def refused(code: str, detail: str, hint: str = "", *, field: str = "", status: 
     return ProblemError(status or STATUS_OF_CODE.get(code, 422), code, detail, hint, refusals=(refusal,))
 
 
-def not_found(what: str) -> ProblemError:
+def not_found(what: str, hint: str = "") -> ProblemError:
     """`what` is a translated sentence. Also the answer for what exists but is not the caller's to see."""
-    return refused("not-found", what)
+    return refused("not-found", what, hint)
 
 
 def from_refusals(error: RefusedError, status: int | None = None) -> ProblemError:
@@ -198,7 +199,7 @@ def wants_page(request: Request) -> bool:
 
 def _invalid(error: RequestValidationError) -> ProblemError:
     refusals = tuple(
-        Refusal("request-invalid", str(item["msg"]), field=".".join(str(part) for part in item["loc"]))
+        Refusal("request-invalid", form_words(item), field=".".join(str(part) for part in item["loc"]))
         for item in error.errors()[:50]
     )
     detail = _("the request is not what this call expects")

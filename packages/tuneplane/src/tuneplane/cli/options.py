@@ -41,6 +41,21 @@ def tp_command(*examples: str, about: str = "") -> Callable[[Function], TpComman
     )
 
 
+class _Named:
+    """click would call these “integer range”, in messages and in the help."""
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "N"
+
+
+class WholeNumber(_Named, click.IntRange):
+    name = _("whole number")
+
+
+class Number(_Named, click.FloatRange):
+    name = _("number")
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help=_("Print JSON instead of text."))
 server_option = click.option(
     "--server", metavar="NAME|URL", default=None, help=_("The console to talk to, by name or address.")

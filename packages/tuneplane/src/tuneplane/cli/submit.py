@@ -8,7 +8,15 @@ from typing import Any
 
 import click
 
-from tuneplane.cli.options import experiment_argument, json_option, server_option, tp_command, yes_option
+from tuneplane.cli.options import (
+    Number,
+    WholeNumber,
+    experiment_argument,
+    json_option,
+    server_option,
+    tp_command,
+    yes_option,
+)
 from tuneplane.cli.session import chosen_experiment, console_for
 from tuneplane.cli.submission import Draft, ask_admission, draft, packed, send, shape
 from tuneplane.cli.text import note, on_terminal, write, write_json
@@ -42,8 +50,8 @@ SHOWN_EXCLUDED = 5
     metavar="[ROLE,…=]NAME[:GPUS]",
     help=_("Card and how many in all, for example h200:8; cpu for none."),
 )
-@click.option("--cpus", type=click.IntRange(1, 4096), default=None, help=_("CPUs of each machine."))
-@click.option("--memory-gb", type=click.FloatRange(min=0.1, max=65536), default=None, help=_("Memory of each machine."))
+@click.option("--cpus", type=WholeNumber(1, 4096), default=None, help=_("CPUs of each machine."))
+@click.option("--memory-gb", type=Number(min=0.1, max=65536), default=None, help=_("Memory of each machine."))
 @click.option("--set", "-s", multiple=True, metavar="NAME=VALUE", help=_("A parameter, for this job only."))
 @click.option("--model", default=None, metavar="REF", help=_("Base model: hf:owner/name, ms:…, tp:…, a path, run/…"))
 @click.option("--init-from", default=None, metavar="REF", help=_("Start from these weights."))
@@ -67,7 +75,7 @@ SHOWN_EXCLUDED = 5
 @click.option("--secret", multiple=True, metavar="NAME", help=_("A secret that the console keeps."))
 @click.option("--name", default=None, help=_("A name to show for the job."))
 @click.option("--label", multiple=True, metavar="NAME=VALUE", help=_("A label."))
-@click.option("--priority", type=click.IntRange(-100, 100), default=None, help=_("Higher goes first."))
+@click.option("--priority", type=WholeNumber(-100, 100), default=None, help=_("Higher goes first."))
 @click.option("--max-duration", default=None, metavar="TIME", help=_("Stop it after 90s, 30m, 2h, 1d."))
 @click.option("--grace", default=None, metavar="TIME", help=_("Between asking it to stop and killing it."))
 @click.option("--retries", multiple=True, metavar="CLASS=N", help=_("Further attempts, for example infra=1."))

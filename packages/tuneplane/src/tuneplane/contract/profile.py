@@ -11,6 +11,7 @@ from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.i18n import _
 
 MAX_TOTAL_GPUS = 65536 * 1024
+MAX_SHOWN = 60
 _COUNT = re.compile(r"[0-9]{1,9}\Z", re.ASCII)
 
 
@@ -36,14 +37,14 @@ def parse_profile(text: str) -> ProfileRequest:
     roles_part, equals, rest = text.rpartition("=")
     roles = tuple(roles_part.split(",")) if equals else ()
     if equals and not all(is_segment(role) for role in roles):
-        raise _invalid(text, _("“{roles}” before “=” is not a list of roles").format(roles=roles_part))
+        raise _invalid(text, _("“{roles}” before “=” is not a list of roles").format(roles=_shown(roles_part)))
     name, colon, count = rest.partition(":")
     if not is_segment(name):
-        raise _invalid(text, _("“{name}” is not a profile name").format(name=name))
+        raise _invalid(text, _("“{name}” is not a profile name").format(name=_shown(name)))
     if not colon:
         return ProfileRequest(name, None, roles)
     if not _COUNT.match(count):
-        raise _invalid(text, _("“{count}” is not a number of GPUs in ASCII digits").format(count=count))
+        raise _invalid(text, _("“{count}” is not a number of GPUs in ASCII digits").format(count=_shown(count)))
     total = int(count)
     if total < 1 or total > MAX_TOTAL_GPUS:
         raise _invalid(text, _("the number of GPUs must be at least 1; a job without GPUs uses the profile cpu"))
@@ -78,7 +79,7 @@ def match_profile(name: str, known: Iterable[str]) -> str:
         [
             Refusal(
                 "profile-unknown",
-                _("there is no profile “{name}”").format(name=name),
+                _("there is no profile “{name}”").format(name=_shown(name)),
                 hint,
                 field="spec.resources.pools",
             )
@@ -86,12 +87,17 @@ def match_profile(name: str, known: Iterable[str]) -> str:
     )
 
 
+def _shown(text: str) -> str:
+    """What was typed, short enough to be read again in a message."""
+    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
+
+
 def _invalid(text: str, why: str) -> RefusedError:
     return RefusedError(
         [
             Refusal(
                 "profile-invalid",
-                _("profile “{text}”: {why}").format(text=text, why=why),
+                _("profile “{text}”: {why}").format(text=_shown(text), why=why),
                 _("write name or name:total_gpus, for example h200:8; with roles train=h200:8"),
                 field="spec.resources.pools",
             )

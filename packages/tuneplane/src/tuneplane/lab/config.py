@@ -14,7 +14,7 @@ from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.contract.words import CONFIG_FILE
 from tuneplane.i18n import _
 from tuneplane.lab.shared_keys import SharedKeys, split_shared
-from tuneplane.lab.yamlfile import Document, child_path, read_yaml
+from tuneplane.lab.yamlfile import Document, child_path, read_partly
 
 DEFAULTS_KEY = "defaults"
 OVERRIDE_KEY = "_override_"
@@ -54,16 +54,17 @@ def load_config(experiment_dir: Path, lab_root: Path | None = None) -> ResolvedC
 
 
 def resolve_config(experiment_dir: Path, lab_root: Path | None = None) -> tuple[ResolvedConfig | None, list[Refusal]]:
-    """Like `load_config`, with the problems beside the config, so that the rest of it can be checked too. None when a file is broken."""
+    """Like `load_config`, with the problems beside the config, so that the rest of it can be checked too: values that cannot be carried
+    are left out of it. None when a file as a whole is broken or missing."""
     root = (lab_root or experiment_dir.absolute().parent.parent).resolve()
     loader = _Loader(root)
     try:
         layer = loader.load(experiment_dir / CONFIG_FILE, ())
     except RefusedError as error:
         return None, [*loader.refusals, *error.refusals]
-    if loader.refusals:
-        return None, loader.refusals
-    refusals: list[Refusal] = []
+    refusals = loader.refusals
+    if len(refusals) > loader.values_refused:
+        return None, refusals
     _drop_override_marks(layer, refusals)
     values, shared, wrong = split_shared(layer.values, layer.positions)
     return ResolvedConfig(values, shared, layer.positions, tuple(loader.sources)), [*refusals, *wrong]
@@ -73,6 +74,7 @@ class _Loader:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.refusals: list[Refusal] = []
+        self.values_refused = 0  # how many of the refusals are about single values
         self.sources: list[Path] = []
 
     def load(self, path: Path, parents: tuple[Path, ...]) -> _Layer:
@@ -80,10 +82,12 @@ class _Loader:
         if len(self.sources) >= MAX_FILES:
             raise RefusedError([_invalid(path, 0, _("more than {limit} files inherited").format(limit=MAX_FILES), "")])
         try:
-            document = read_yaml(path)
+            document = read_partly(path)
         except RefusedError as error:
             self.refusals.extend(error.refusals)
             return _Layer()
+        self.refusals.extend(document.refusals)
+        self.values_refused += len(document.refusals)
         if document.value is not None and not isinstance(document.value, dict):
             self.refusals.append(_invalid(path, 1, _("the file must hold keys and values"), ""))
             return _Layer()

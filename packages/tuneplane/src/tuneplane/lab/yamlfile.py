@@ -32,11 +32,13 @@ _TAG = "tag:yaml.org,2002:"
 
 @dataclass(frozen=True)
 class Document:
-    """`value`: JSON value of the whole file (None when it is empty). `lines`: path such as `data.volumes[0]` -> 1-based line."""
+    """`value`: JSON value of the whole file (None when it is empty). `lines`: path such as `data.volumes[0]` -> 1-based line.
+    `refusals`: single values and keys that cannot be carried; they are left out of `value`, and their lines are kept."""
 
     path: Path
     value: Any
     lines: dict[str, int]
+    refusals: tuple[Refusal, ...] = ()
 
 
 def child_path(parent: str, key: str | int) -> str:
@@ -48,6 +50,11 @@ def child_path(parent: str, key: str | int) -> str:
 
 def read_yaml(path: Path) -> Document:
     """The document in `path`. Raises `RefusedError` (`file-missing`, `yaml-invalid`, `number-not-finite`) with every problem found."""
+    return _sound(read_partly(path))
+
+
+def read_partly(path: Path) -> Document:
+    """Like `read_yaml`, but what is wrong with single values is in the document's `refusals`, so that the others can be checked too."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -58,11 +65,21 @@ def read_yaml(path: Path) -> Document:
         raise _refused(path, 0, message, code="file-missing") from None
     if len(data) > MAX_BYTES:
         raise _refused(path, 0, _("is larger than {limit} MB").format(limit=MAX_BYTES // 1024 // 1024))
-    return parse_yaml(data, path)
+    return _parse(data, path)
 
 
 def parse_yaml(data: bytes, path: Path) -> Document:
     """Like `read_yaml`, from bytes; `path` only names the file in refusals."""
+    return _sound(_parse(data, path))
+
+
+def _sound(document: Document) -> Document:
+    if document.refusals:
+        raise RefusedError(list(document.refusals))
+    return document
+
+
+def _parse(data: bytes, path: Path) -> Document:
     try:
         node = yaml.compose(data, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
@@ -76,9 +93,7 @@ def parse_yaml(data: bytes, path: Path) -> Document:
         raise _refused(path, 0, _("is nested too deeply")) from None
     reader = _Reader(path)
     value = None if node is None else reader.value(node, "")
-    if reader.refusals:
-        raise RefusedError(reader.refusals)
-    return Document(path, value, reader.lines)
+    return Document(path, value, reader.lines, tuple(reader.refusals))
 
 
 def _refused(path: Path, line: int, message: str, code: str = "yaml-invalid", hint: str = "") -> RefusedError:
@@ -119,6 +134,12 @@ class _Reader:
             items.append(self.value(item, path))
         return items
 
+    def _kept(self, node: Any, at: str) -> list[Any]:
+        """The value, or nothing when it is one, or a list with one, that was refused."""
+        before = len(self.refusals)
+        value = self.value(node, at)
+        return [value] if isinstance(node, yaml.MappingNode) or len(self.refusals) == before else []
+
     def _mapping(self, node: Any, at: str) -> dict[str, Any]:
         own: list[tuple[Any, Any, str]] = []
         inherited: dict[str, Any] = {}
@@ -145,7 +166,8 @@ class _Reader:
         for key_node, value_node, key in own:
             path = child_path(at, key)
             self.lines[path] = key_node.start_mark.line + 1
-            result[key] = self.value(value_node, path)
+            for value in self._kept(value_node, path):
+                result[key] = value
         return result
 
     def _merged(self, node: Any, at: str) -> dict[str, Any]:

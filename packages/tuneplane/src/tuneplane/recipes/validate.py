@@ -148,7 +148,7 @@ def _unknown_param(entry: Entry, name: str, at: str) -> Refusal:
 def _missing(entry: Entry, config: Mapping[str, Any], values: Mapping[str, Any], positions: Positions) -> list[Refusal]:
     refusals = []
     for name, param in entry["manifest"]["params"].items():
-        if param["required"] and name not in values and _absent(config, param["path"]):
+        if param["required"] and name not in values and _missing_from(config, param["path"], positions):
             message = _("{key} is required: {doc}").format(key=param["path"], doc=prose(entry)["params"][name])
             hint = _("put it into config.yaml, or give --set {name}=…").format(name=name)
             file = next(iter(positions.values()), ("", 0))[0]
@@ -156,10 +156,10 @@ def _missing(entry: Entry, config: Mapping[str, Any], values: Mapping[str, Any],
     return refusals
 
 
-def _absent(config: Mapping[str, Any], path: str) -> bool:
+def _missing_from(config: Mapping[str, Any], path: str, positions: Positions) -> bool:
     value: Any = config
     for part in path.split("."):
         if not isinstance(value, dict) or part not in value:
-            return True
+            return path not in positions  # else it stands in the file with a value that was refused there
         value = value[part]
     return value is None

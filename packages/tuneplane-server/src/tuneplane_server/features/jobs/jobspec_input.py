@@ -11,6 +11,7 @@ from tuneplane.contract.jobspec import JobSpec
 from tuneplane.contract.refusals import Refusal
 from tuneplane.contract.words import is_identity_env
 from tuneplane.i18n import _
+from tuneplane_server.web.form_words import form_words
 
 MAX_REFUSALS = 100
 MAX_DEPTH = 64
@@ -32,7 +33,7 @@ def parse_jobspec(raw: Any) -> tuple[JobSpec | None, list[Refusal]]:
 
 def _refusal(item: Any, raw: Any) -> Refusal:
     field = ".".join(str(part) for part in item["loc"])
-    message = str(item["msg"]).removeprefix("Value error, ")
+    message = form_words(item)
     if item["type"] == "extra_forbidden":
         return Refusal(
             "spec-unknown-field",
@@ -47,10 +48,8 @@ def _refusal(item: Any, raw: Any) -> Refusal:
             _("choose another name"),
             field=field,
         )
-    code = {"finite_number": "number-not-finite"}.get(item["type"], "spec-invalid")
-    if "numbers must be finite" in message:
-        code = "number-not-finite"
-    return Refusal(code, f"{field}: {message}" if field else message, field=field)
+    code = "number-not-finite" if item["type"] == "finite_number" else "spec-invalid"
+    return Refusal(code, message if field else _("the JobSpec {what}").format(what=message), field=field)
 
 
 def _names_identity_env(raw: Any) -> bool:

@@ -70,7 +70,7 @@ class _Resolver:
         assert named.version is not None
         path = self._storage.dataset(named.owner, named.name, named.version)
         if not await asyncio.to_thread(path.exists):
-            self._miss("data-missing", _("there is no data set {name}").format(name=ref.dataset), f"{field}.dataset")
+            self._miss("data-missing", _("there is no dataset {name}").format(name=ref.dataset), f"{field}.dataset")
             return None
         return self._mount(path)
 
@@ -121,7 +121,12 @@ class _Resolver:
         try:
             real = await asyncio.to_thread(path.resolve, strict=True)
         except (OSError, RuntimeError):
-            self._miss(code, _("there is no {path} on the console's machine").format(path=text), field)
+            self._miss(
+                code,
+                _("there is no {path} on the console's machine").format(path=text),
+                _("the job sees the files of that machine, not those of yours: bring it there, or correct the path"),
+                field,
+            )
             return None
         if self._open_roots is None:
             return text
@@ -132,7 +137,7 @@ class _Resolver:
         self._miss(
             code,
             _("runs may not see {path}").format(path=text),
-            _("put it into a volume or a data set, or ask the administrator to list it in TUNEPLANE_CONTAINER_MOUNTS"),
+            _("put it into a volume or a dataset, or ask the administrator to list it in TUNEPLANE_CONTAINER_MOUNTS"),
             field,
         )
         return None

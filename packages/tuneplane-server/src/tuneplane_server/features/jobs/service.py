@@ -168,7 +168,7 @@ class JobService:
         async with self._database.session() as session:
             row = await repo.get_readable(session, principal, job_id) if is_run_id(job_id) else None
         if row is None:
-            raise not_found(_("there is no run {id}").format(id=job_id[:40]))
+            raise not_found(_("there is no run {id}").format(id=job_id[:40]), _("tp job ls lists the runs you may see"))
         return row
 
     async def list(

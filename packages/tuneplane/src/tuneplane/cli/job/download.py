@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from tuneplane.cli.job.ids import find_job
-from tuneplane.cli.options import job_argument, json_option, server_option, tp_command
+from tuneplane.cli.options import WholeNumber, job_argument, json_option, server_option, tp_command
 from tuneplane.cli.session import open_console
 from tuneplane.cli.text import note, write_json
 from tuneplane.client.downloads import PART_SUFFIX, download, safe_target
@@ -43,7 +43,7 @@ NEWEST = "latest"
     help=_("Directory; default: ./<run id>."),
 )
 @click.option("--checkpoint", metavar="STEP|latest", default=None, help=_("Only this checkpoint."))
-@click.option("--attempt", type=click.IntRange(1), default=None, help=_("Of this attempt."))
+@click.option("--attempt", type=WholeNumber(1), default=None, help=_("Of this attempt."))
 @server_option
 @json_option
 def command(

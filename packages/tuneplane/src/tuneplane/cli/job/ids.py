@@ -12,6 +12,7 @@ from tuneplane.contract.names import is_run_id
 from tuneplane.i18n import _
 
 SEARCHED_JOBS = 1000
+RUN_ID_LENGTH = 16
 MIN_PREFIX = 4
 SHOWN_MATCHES = 5
 
@@ -21,7 +22,7 @@ def find_job(console: Console, text: str) -> str:
     wanted = text.strip().lower()
     if is_run_id(wanted):
         return wanted
-    if len(wanted) < MIN_PREFIX or not wanted.isascii() or not wanted.isalnum():
+    if not MIN_PREFIX <= len(wanted) < RUN_ID_LENGTH or not wanted.isascii() or not wanted.isalnum():
         raise click.UsageError(
             _("“{text}” is no run id; give all 16 characters or at least the first {count}").format(
                 text=text[:40], count=MIN_PREFIX

@@ -12,7 +12,7 @@ import click
 from tuneplane.cli.job.follow import follow_logs
 from tuneplane.cli.job.ids import find_job
 from tuneplane.cli.job.log_lines import LogPrinter
-from tuneplane.cli.options import job_argument, json_option, server_option, tp_command
+from tuneplane.cli.options import WholeNumber, job_argument, json_option, server_option, tp_command
 from tuneplane.cli.session import open_console
 from tuneplane.contract.words import TERMINAL_PHASES
 from tuneplane.i18n import _
@@ -29,11 +29,11 @@ _UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "
 )
 @job_argument
 @click.option("--follow/--no-follow", "-f", default=None, help=_("Wait for more, or stop at what is there."))
-@click.option("--tail", type=click.IntRange(0, 20_000), default=None, help=_("Begin with the last lines."))
+@click.option("--tail", type=WholeNumber(0, 20_000), default=None, help=_("Begin with the last lines."))
 @click.option("--grep", default=None, metavar="TEXT", help=_("Only lines that hold this text."))
 @click.option("--since", default=None, metavar="TIME", help=_("Not older: 90s, 10m, 2h, 1d, or an ISO 8601 time."))
-@click.option("--attempt", type=click.IntRange(1), default=None, help=_("Of this attempt."))
-@click.option("--rank", type=click.IntRange(0), default=None, help=_("Of this machine."))
+@click.option("--attempt", type=WholeNumber(1), default=None, help=_("Of this attempt."))
+@click.option("--rank", type=WholeNumber(0), default=None, help=_("Of this machine."))
 @click.option("--timestamps", "-t", is_flag=True, help=_("Show the time of every line."))
 @server_option
 @json_option

@@ -7,7 +7,7 @@ from itertools import islice
 import click
 
 from tuneplane.cli.job.show_text import age, phase_word, run_time, why
-from tuneplane.cli.options import json_option, server_option, tp_command
+from tuneplane.cli.options import WholeNumber, json_option, server_option, tp_command
 from tuneplane.cli.session import lab_or_none, open_console
 from tuneplane.cli.text import note, table, write, write_json
 from tuneplane.contract.words import PHASES
@@ -23,7 +23,7 @@ from tuneplane.i18n import _
 @click.option("--all", "every", is_flag=True, help=_("Jobs of every project, also inside a lab."))
 @click.option("--experiment", default=None, help=_("Only jobs of this experiment."))
 @click.option("--phase", type=click.Choice(PHASES), default=None, help=_("Only jobs in this phase."))
-@click.option("--limit", type=click.IntRange(1, 10000), default=20, show_default=True, help=_("At most this many."))
+@click.option("--limit", type=WholeNumber(1, 10000), default=20, show_default=True, help=_("At most this many."))
 @server_option
 @json_option
 def command(

@@ -8,7 +8,7 @@ import sys
 import click
 
 from tuneplane.cli.job.ids import find_job
-from tuneplane.cli.options import job_argument, json_option, server_option, tp_command
+from tuneplane.cli.options import WholeNumber, job_argument, json_option, server_option, tp_command
 from tuneplane.cli.plot import plot
 from tuneplane.cli.session import open_console
 from tuneplane.cli.text import clean, note, table, write, write_json
@@ -27,11 +27,11 @@ DEFAULT_CURVES = ("train/reward", "train/loss", "validation/loss")
 )
 @job_argument
 @click.argument("names", metavar="[METRIC]...", nargs=-1)
-@click.option("--attempt", type=click.IntRange(1), default=None, help=_("Only of this attempt."))
-@click.option("--rank", type=click.IntRange(0), default=None, help=_("As seen by this rank; default: the main one."))
+@click.option("--attempt", type=WholeNumber(1), default=None, help=_("Only of this attempt."))
+@click.option("--rank", type=WholeNumber(0), default=None, help=_("As seen by this rank; default: the main one."))
 @click.option(
     "--points",
-    type=click.IntRange(2, 10000),
+    type=WholeNumber(2, 10000),
     default=500,
     show_default=True,
     help=_("Most points of a curve; minima and maxima survive."),

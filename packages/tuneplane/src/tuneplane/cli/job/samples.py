@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tuneplane.cli.job.ids import find_job
-from tuneplane.cli.options import job_argument, json_option, server_option, tp_command
+from tuneplane.cli.options import WholeNumber, job_argument, json_option, server_option, tp_command
 from tuneplane.cli.session import open_console
 from tuneplane.cli.text import clean, note, write, write_json
 from tuneplane.client.types import SampleItem
@@ -25,8 +25,8 @@ MAX_SHOWN = 2000  # characters of one text
 )
 @job_argument
 @click.option("--kind", type=click.Choice(("completion", "preference", "conversation")), help=_("Only of this kind."))
-@click.option("--step", type=click.IntRange(0), default=None, help=_("Only of this step."))
-@click.option("--limit", type=click.IntRange(1, 10000), default=10, show_default=True, help=_("At most this many."))
+@click.option("--step", type=WholeNumber(0), default=None, help=_("Only of this step."))
+@click.option("--limit", type=WholeNumber(1, 10000), default=10, show_default=True, help=_("At most this many."))
 @click.option("--oldest", is_flag=True, help=_("Oldest first instead of newest."))
 @server_option
 @json_option

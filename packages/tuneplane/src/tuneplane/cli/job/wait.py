@@ -7,7 +7,7 @@ import click
 from tuneplane.cli.job.follow import result_code, result_line, wait_until_over
 from tuneplane.cli.job.ids import find_job
 from tuneplane.cli.job.show_text import phase_word
-from tuneplane.cli.options import job_argument, json_option, server_option, tp_command
+from tuneplane.cli.options import Number, job_argument, json_option, server_option, tp_command
 from tuneplane.cli.session import open_console
 from tuneplane.cli.text import note, write, write_json
 from tuneplane.client.types import Job
@@ -21,7 +21,7 @@ from tuneplane.i18n import _
     about=_("Exit code 0 when the job succeeded, 1 when it ended otherwise or did not end in time."),
 )
 @job_argument
-@click.option("--timeout", type=click.FloatRange(min=0), default=None, metavar="SECONDS", help=_("Wait no longer."))
+@click.option("--timeout", type=Number(min=0), default=None, metavar="SECONDS", help=_("Wait no longer."))
 @server_option
 @json_option
 def command(job: str, timeout: float | None, server: str | None, as_json: bool) -> int:

@@ -33,7 +33,7 @@ def check(context: AdmissionContext) -> Iterator[Refusal]:
             bool(spec.evaluation.suites or spec.evaluation.gates or spec.evaluation.on_checkpoint),
             _("evaluations"),
         ),
-        "spec.data.output_dataset": (spec.data.output_dataset is not None, _("data sets made by runs")),
+        "spec.data.output_dataset": (spec.data.output_dataset is not None, _("datasets made by runs")),
         "spec.data.taskset": (spec.data.taskset is not None, _("task sets")),
     }
     for field, (wanted, what) in asked.items():
