@@ -10,13 +10,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.harness import Answer, Client, Console
+from tests.e2e.refusals import refused
 from tests.services.session import ROOT
 
 pytestmark = pytest.mark.timeout(300)
@@ -114,35 +115,6 @@ def lab(client: Client) -> Client:
 
 def submission(name: str) -> tuple[str, ...]:
     return FIRST if name == "first" else PLAIN
-
-
-@dataclass
-class Untouched:
-    """What a refused submission must leave alone: jobs and packages of the console, every byte of the lab."""
-
-    client: Client
-    before: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.before = self._state()
-
-    def check(self) -> None:
-        assert self._state() == self.before
-
-    def _state(self) -> Any:
-        jobs = [job["id"] for job in self.client.api("/jobs")["items"]]
-        packages = sorted(path.name for path in (self.client.console.storage / "packages").rglob("*"))
-        files = {path: path.read_bytes() for path in self.client.lab.rglob("*") if path.is_file()}
-        return jobs, packages, files
-
-
-def refused(client: Client, *arguments: str, code: str) -> str:
-    """Run `tp`; it must be refused with this code (or these) and no other, and change nothing. What it said."""
-    untouched = Untouched(client)
-    answer = client.tp(*arguments, code=3)
-    assert re.findall(r"\[([a-z-]+)\]$", answer.err, re.MULTILINE) == code.split(), answer.err
-    untouched.check()
-    return answer.err
 
 
 def mend(client: Client, said: str) -> Answer:

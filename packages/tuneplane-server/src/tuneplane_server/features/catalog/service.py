@@ -28,7 +28,7 @@ class CatalogService:
         Reads the recipe's files: call it from a thread.
         """
         hint = _(
-            "on the console's machine install tuneplane-server again, or in a checkout make catalog; then restart the console"
+            "on the console's machine install its packages again, or in a checkout run make catalog; then restart the console"
         )
         return [
             Refusal(
