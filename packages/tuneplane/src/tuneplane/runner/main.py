@@ -169,10 +169,11 @@ class Runner:
         if self._rank == 0:
             self._write(artifacts_path(self._capsule.out_dir), self._index())
         path = outcome_path(self._capsule.out_dir, self._rank)
+        # Being told to stop once more means now: the engine sends what is left. Counted from before the outcome is there
+        # to be seen, so that a signal from whoever has just seen it is one more.
+        times = self._stop.times
         self._write(path, outcome)
         self._recorder.event("outcome", outcome)
-        # Being told to stop once more means now: the engine sends what is left.
-        times = self._stop.times
         drain_seconds = float(self._capsule.ingest.get("drain_seconds", 20.0))
         if self._reporting.drain(drain_seconds, lambda: self._stop.times > times):
             self._write(path, dict(outcome, spool_drained=True))
