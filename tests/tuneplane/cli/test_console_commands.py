@@ -83,7 +83,7 @@ def test_a_code_confirmed_in_the_browser_logs_in(tp: Tp, console: ScriptedConsol
 def test_a_code_that_nobody_confirms_or_that_is_denied_changes_nothing(
     tp: Tp, console: ScriptedConsole, no_naps: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    device(console, problem(401, "token-invalid", "the code was denied"))
+    device(console, problem(400, "token-invalid", "the code was denied"))
     assert "the code was denied" in tp("login", console.url, code=1).err
     clock = iter(range(0, 100_000, 300))
     monkeypatch.setattr("tuneplane.cli.login.monotonic", lambda: next(clock))

@@ -110,7 +110,7 @@ def test_the_wrong_service_is_known_by_its_name(server: ScriptedServer) -> None:
 
 
 def test_unauthorized_is_not_signed_in_with_the_way_back(server: ScriptedServer) -> None:
-    for reply in (problem(401, "not-signed-in"), Reply(401, b"")):
+    for reply in (problem(401, "not-signed-in"), problem(401, "token-invalid"), Reply(401, b"")):
         error = failure(server, reply)
         assert isinstance(error, NotSignedInError)
         assert f"tp login {server.url}" in error.hint
@@ -123,7 +123,7 @@ def test_unauthorized_is_not_signed_in_with_the_way_back(server: ScriptedServer)
         (409, "conflict", ProblemError),
         (429, "too-many-requests", ProblemError),
         (400, "not-yet", ProblemError),
-        (401, "token-invalid", ProblemError),
+        (400, "token-invalid", ProblemError),
         (507, "storage-full", ProblemError),
     ],
 )

@@ -116,9 +116,7 @@ def _accepted(url: str, token: str, ca_file: str | None) -> str:
     with Console(url, token, ca_file=ca_file) as console:
         try:
             return console.me()["username"]
-        except (NotSignedInError, ProblemError) as error:
-            if isinstance(error, ProblemError) and error.code != "token-invalid":
-                raise
+        except NotSignedInError:
             message = _("{server} does not accept this token").format(server=url)
             raise NotSignedInError(message, _("make a new one in the console, under Access tokens")) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 import click
@@ -53,7 +54,15 @@ class WholeNumber(_Named, click.IntRange):
 
 
 class Number(_Named, click.FloatRange):
+    """Finite: NaN would slip through every range."""
+
     name = _("number")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(_("{value} is not a finite number").format(value=value), param, ctx)
+        return number
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help=_("Print JSON instead of text."))

@@ -66,7 +66,7 @@ def failure(response: httpx2.Response, body: bytes, server: str) -> Exception:
             hint or _("try again in a while; the console's own log says more"),
             code or "internal-error",
         )
-    if response.status_code == 401 and code != "token-invalid":
+    if response.status_code == 401:
         return not_signed_in(server)
     refusals = _refusals(problem)
     if response.status_code in (403, 422) or (refusals and response.status_code not in (401, 404, 409, 429, 400)):
