@@ -19,7 +19,11 @@ from tuneplane.i18n import _
 PREFIX = "TUNEPLANE_"
 IMAGE_PREFIX = "TUNEPLANE_IMAGE_"
 # Variables of the client and of jobs share the prefix; they are no mistake when the console's environment has them.
-_FOREIGN = frozenset({"TUNEPLANE_HOME", "TUNEPLANE_LAB", "TUNEPLANE_LANG", "TUNEPLANE_SERVER", "TUNEPLANE_TOKEN"})
+_FOREIGN = frozenset(
+    PREFIX + name for name in ("HOME", "LAB", "LANG", "SERVER", "TOKEN", "HTTP_TIMEOUT", "MAX_PACKAGE_MB", "DEBUG")
+)
+# Nor are images by framework, and what those set who develop and test this.
+_ANY_NAME = (IMAGE_PREFIX, f"{PREFIX}DEV_", f"{PREFIX}TEST_")
 _IMAGE_NAME = re.compile(r"[A-Z0-9][A-Z0-9_]*\Z", re.ASCII)
 
 Origin = Literal["environment", "argument", "default"]
@@ -236,7 +240,7 @@ def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
     source = os.environ if env is None else env
     known = {variable(name) for name in Settings.model_fields} | _FOREIGN
     return sorted(
-        name for name in source if name.startswith(PREFIX) and name not in known and not name.startswith(IMAGE_PREFIX)
+        name for name in source if name.startswith(PREFIX) and name not in known and not name.startswith(_ANY_NAME)
     )
 
 
