@@ -19,7 +19,8 @@ from tests.services.process import ProcessId
 CONSOLE, CONTAINER, DOCKERD = "console", "container", "dockerd"
 TARGETS = {
     "process": ((CONSOLE, 3), (RUNNER, 3), (TRAINER, 3), (SUPERVISOR, 3)),
-    "docker": ((CONSOLE, 3), (RUNNER, 2), (TRAINER, 3), (CONTAINER, 2), (DOCKERD, 3)),
+    "docker": ((CONSOLE, 3), (RUNNER, 2), (TRAINER, 3), (CONTAINER, 2)),
+    "dockerd": ((CONSOLE, 3), (RUNNER, 2), (TRAINER, 3), (CONTAINER, 2), (DOCKERD, 3)),
 }
 ROUND_SECONDS = 2.0
 IN_FLIGHT = 6  # more would only queue for the processor of a small machine
@@ -33,7 +34,7 @@ class Storm:
 
     bench: Bench
     witness: Witness
-    runtime: str
+    runtime: str  # a key of TARGETS
     seed: int
     hits: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     journal: list[str] = field(default_factory=list)
