@@ -230,3 +230,14 @@ def chromium_path() -> str:
         return browser.find_chromium()
     except ServiceMissingError as problem:
         unavailable(problem)
+
+
+@pytest.fixture(scope="session")
+def chromium(chromium_path: str) -> Iterator[Any]:
+    """A running Chromium as playwright's `Browser`; one a session, since playwright's loop may be started only once."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path, args=["--no-sandbox"])
+        yield browser
+        browser.close()

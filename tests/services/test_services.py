@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy
@@ -83,15 +84,13 @@ def test_the_image_holds_nothing_but_busybox(container_image: ContainerImage) ->
 
 
 @pytest.mark.browser
-def test_chromium_shows_a_page_in_chinese(chromium_path: str) -> None:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path)
-        page = browser.new_page()
+def test_chromium_shows_a_page_in_chinese(chromium: Any) -> None:
+    page = chromium.new_page()
+    try:
         page.set_content("<h1>实验</h1>")
         assert page.inner_text("h1") == "实验"
-        browser.close()
+    finally:
+        page.close()
 
 
 def test_the_training_runtime_holds_nothing_of_ours(training_runtime: Path) -> None:
