@@ -139,7 +139,12 @@ def _check_name(match: re.Match[str]) -> None:
 
 
 def test_variables_that_pages_name_are_known_to_the_code() -> None:
-    rooms = [*(base for base in PACKAGES.values()), ROOT / "scripts", ROOT / "tests" / "services", ROOT / "tests" / "chaos"]
+    rooms = [
+        *(base for base in PACKAGES.values()),
+        ROOT / "scripts",
+        ROOT / "tests" / "services",
+        ROOT / "tests" / "chaos",
+    ]
     known = {name for name, _value, _origin in load_settings({}).listing()}
     for path in committed_files():
         if any(room in path.parents for room in rooms) and path.suffix in ("", ".py", ".sh"):
