@@ -17,7 +17,7 @@ from tests.chaos.verdict import judge
 from tests.chaos.witness import Witness
 
 SEED = int(os.environ.get("TUNEPLANE_CHAOS_SEED") or random.SystemRandom().randrange(1_000_000))
-ROUNDS = int(os.environ.get("TUNEPLANE_CHAOS_ROUNDS") or 20)
+ROUNDS = int(os.environ.get("TUNEPLANE_CHAOS_ROUNDS") or 8)
 DOCKER_ROUNDS = max(1, ROUNDS * 3 // 10)  # a container costs several processes' time to start
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(400 + 30 * ROUNDS)]
