@@ -107,6 +107,7 @@ class Console:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait(5)
+                raise AssertionError(f"the console did not end at SIGTERM\n{self.log()[-3000:]}") from None
 
     def admin(self, *arguments: str, text: str = "") -> str:
         """One `tuneplane-server` command on the same state; its standard output."""
