@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 from typing import Callable, List, NamedTuple
 
 from tuneplane.runner.cursor import Cursor
@@ -24,7 +24,7 @@ class Leftovers(NamedTuple):
 def ship_leftovers(
     spool_dir: Path, url: str, token: str, deadline_seconds: float, say: Callable[[str], None] = lambda text: None
 ) -> Leftovers:
-    """Send what lies in the attempt's spool directory, every machine's, within `deadline_seconds`.
+    """Send what lies in the attempt's spool directory, every machine's, within `deadline_seconds`; ends when the console is away.
 
     `url` is the ingest base `…/ingest/v1/jobs/<job>`. Blocking; call it from a thread. May be repeated and may be interrupted at any
     line: records carry their seq, so the console stores each once. Raises `ValueError` for a URL that is none, `OSError` for a
@@ -52,10 +52,8 @@ def _ship(cursor: Cursor, client: IngestClient, attempt: int, end: float, say: C
     shipper = Shipper(cursor, client, attempt, say)
     while monotonic() < end:
         outcome = shipper.step(max(0.5, end - monotonic()))
-        if outcome in (EMPTY, DENIED):
-            break
-        if outcome == LATER:
-            sleep(max(0.0, min(shipper.wait, end - monotonic())))
+        if outcome in (EMPTY, DENIED) or (outcome == LATER and shipper.wait > 0):
+            break  # a console that is away is asked again by the caller's own back-off; a smaller batch goes at once
     return shipper.shipped
 
 
