@@ -60,16 +60,23 @@ class Database:
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[AsyncSession]:
         """A session to write: commits at the end, rolls back when an exception leaves the block."""
-        if self._write_lock is None:
-            async with AsyncSession(self._writer, expire_on_commit=False) as session, session.begin():
-                yield session
-            return
         async with (
-            self._write_lock,
+            self.turn_to_write(),
             AsyncSession(self._writer, expire_on_commit=False) as session,
             session.begin(),
         ):
             yield session
+
+    @asynccontextmanager
+    async def turn_to_write(self) -> AsyncIterator[None]:
+        """This process's turn as SQLite's one writer, for who writes through a connection of their own; `begin()` takes
+        it by itself. Waiting here is fair, waiting for the file's lock is not. Postgres needs no turns.
+        """
+        if self._write_lock is None:
+            yield
+            return
+        async with self._write_lock:
+            yield
 
     async def close(self) -> None:
         await self._reader.dispose()

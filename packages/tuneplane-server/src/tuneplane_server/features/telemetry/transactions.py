@@ -26,12 +26,10 @@ class Transactions:
 
     async def run[T](self, work: Callable[[Connection], T]) -> T:
         """`work` in one transaction: committed when it returns, rolled back when it raises."""
-        # The lock of the one SQLite writer: waiting here is fair, waiting for the file's lock is not.
-        turn = self._database._write_lock
-        if turn is None:
+        if not self._database.is_sqlite:
             async with self._database.begin() as session:
                 return await session.run_sync(lambda inner: work(inner.connection()))
-        async with turn:
+        async with self._database.turn_to_write():
             running = asyncio.get_running_loop().run_in_executor(self._thread, self._in_transaction, work)
             try:
                 return await asyncio.shield(running)
