@@ -11,7 +11,11 @@ import sys
 import tarfile
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +26,7 @@ from tests.services.plugin import unavailable
 from tests.services.process import ServiceMissingError
 from tests.tuneplane_node.wheels import make_wheel
 from tuneplane_node.engine import NodeError, build_environment, is_environment_ready
+from tuneplane_node.engine.build_log import build_log, in_short
 from tuneplane_node.engine.environments import READY, UNFINISHED, what_is_wanted
 from tuneplane_node.engine.pythons import find_python
 from tuneplane_node.engine.supervisor.records import write_record
@@ -103,7 +108,85 @@ def test_an_environment_holds_the_pins_and_nothing_of_ours(build: Builder) -> No
     assert output_of(path / "bin/helper") == "helper 2.0"
     code = "import importlib.util as u, sys; print(sys.version_info[:2], [n for n in ('tuneplane', 'tuneplane_node', 'httpx2') if u.find_spec(n)])"
     assert output_of(path / "bin/python", "-c", code) == "(3, 11) []"
-    assert sorted(entry.name for entry in path.parent.iterdir()) == [".trl-1.16.lock", "trl-1.16"]
+    assert sorted(entry.name for entry in path.parent.iterdir()) == [".trl-1.16.lock", ".trl-1.16.log", "trl-1.16"]
+
+
+def test_the_person_who_waits_reads_a_line_a_phase_and_the_log_holds_all_that_pip_said(
+    build: Builder, env: dict[str, str], wheelhouse: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "pip.conf").write_text(
+        f"[global]\nno-index = true\nfind-links = {wheelhouse}\n  {tmp_path}/not-there\n"  # pip warns of this one
+    )
+    path = build("trainer==1.0", "helper==2.0")
+    log = path.parent / ".trl-1.16.log"
+    assert [line.partition(":")[0] for line in build.lines] == [
+        f"Going on with the unfinished runtime in {path}",
+        "Installing 2 packages and what they need with pip (minutes the first time); its log",
+        "Unpacking 2 packages",
+        "Runtime trl-1.16 is ready",
+    ]
+    assert str(log) in build.lines[1]
+    said = log.read_text()
+    assert "not-there" in said
+    assert "Successfully installed helper-2.0 trainer-1.0" in said
+    assert "-m pip install" in said
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_downloads_are_told_by_package_and_size(build: Builder, wheelhouse: Path, tmp_path: Path) -> None:
+    with served(wheelhouse, tmp_path / "index") as address:
+        (tmp_path / "pip.conf").write_text(f"[global]\nindex-url = {address}\nno-cache-dir = true\n")
+        build("trainer==1.0")
+    told = [line for line in build.lines if line.startswith("Downloading")]
+    assert [line.partition(" (")[0] for line in told] == ["Downloading trainer 1.0", "Downloading helper 2.1"]
+    assert all(line.endswith(("B)", "kB)")) for line in told)
+
+
+@contextmanager
+def served(wheels: Path, index: Path) -> Iterator[str]:
+    """The address of a package index with these wheels."""
+    for wheel in wheels.glob("*.whl"):
+        page = index / wheel.name.partition("-")[0] / "index.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        with page.open("a") as links:
+            links.write(f'<a href="{wheel.name}">{wheel.name}</a>\n')
+        shutil.copy(wheel, page.parent)
+    handler = partial(SimpleHTTPRequestHandler, directory=str(index))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_log_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuneplane_node.engine.build_log.LOG_BYTES", 20)
+    with build_log(tmp_path / "log", lambda _line: None) as log:
+        for _line in range(10):
+            log.write("12345678")
+    assert (tmp_path / "log").read_text() == "12345678\n12345678\n12"
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("  Downloading torch-2.13.0-cp311-cp311-manylinux_2_28_x86_64.whl (888.1 MB)", "Downloading torch 2.13.0 (888.1 MB)"),
+        ("Downloading http://host/simple/ruamel_yaml-0.18-1-py3-none-any.whl (9 kB)", "Downloading ruamel_yaml 0.18 (9 kB)"),
+        ("  Downloading rouge-score-0.1.2.tar.gz (17 kB)", "Downloading rouge-score 0.1.2 (17 kB)"),
+        ("  Downloading trl-1.16.0-py3-none-any.whl.metadata (11 kB)", ""),
+        ("  Using cached trl-1.16.0-py3-none-any.whl (600 kB)", ""),
+        ("Collecting trl==1.16.0", ""),
+        ("WARNING: Location 'x' is ignored", ""),
+        ("[notice] A new release of pip is available: 23.0.1 -> 26.0", ""),
+        ("Building wheels for collected packages: rouge-score, slow", "Compiling rouge-score, slow"),
+        ("Installing collected packages: a, b, c", "Unpacking 3 packages"),
+    ],
+)  # fmt: skip
+def test_a_line_of_pip_in_short(line: str, told: str) -> None:
+    assert in_short(line) == told
 
 
 def test_building_again_changes_nothing(build: Builder) -> None:
@@ -167,7 +250,7 @@ def test_two_builds_at_once_make_one(build: Builder) -> None:
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda lines: build("helper==2.0", progress=lines.append), told))
     assert results[0] == results[1]
-    assert sum("Installing" in line for lines in told for line in lines if "packages with pip" in line) == 1
+    assert sum("Installing" in line for lines in told for line in lines if "with pip" in line) == 1
     assert sum("waiting" in line for lines in told for line in lines) == 1
 
 
@@ -257,6 +340,9 @@ def test_a_package_that_is_nowhere_is_told_with_pip_s_words(build: Builder, tmp_
         build("nowhere==1.0")
     assert problem.value.code == "environment-package-missing"
     assert "nowhere==1.0" in problem.value.detail
+    log = tmp_path / "runtimes/.trl-1.16.log"
+    assert problem.value.detail.endswith(str(log))
+    assert "nowhere==1.0" in log.read_text()
     assert not is_environment_ready(tmp_path / "runtimes", "trl-1.16")
 
 

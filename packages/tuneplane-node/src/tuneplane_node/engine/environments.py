@@ -17,18 +17,17 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tuneplane.contract.names import is_segment
 from tuneplane.i18n import _
+from tuneplane_node.engine.build_log import BuildLog, Progress, build_log
 from tuneplane_node.engine.problems import NodeError
 from tuneplane_node.engine.pythons import find_python
 from tuneplane_node.engine.supervisor.records import read_record, write_record
-
-Progress = Callable[[str], None]
 
 BUILD_SECONDS = 3600.0
 LOCK_SECONDS = 3600.0
@@ -81,7 +80,8 @@ def build_environment(
     """Make `<runtimes_dir>/<runtime_id>` hold CPython `python` (`3.11`) and exactly `requires`; returns that path.
 
     Safe to repeat, to kill and to run twice at once. One that is there with other pins is refused unless `rebuild`:
-    a job may be using it. `progress` gets one line at a time, in the current language or pip's own words.
+    a job may be using it. `progress` gets one line a phase and one a download, in the current language; all that pip
+    said is in `<runtimes_dir>/.<runtime_id>.log`, whose path comes with the last lines of it when the build fails.
     Raises NodeError with a code `environment-…`, `requirement-not-exact` or `python-missing`.
     """
     if not is_segment(runtime_id):
@@ -96,7 +96,8 @@ def build_environment(
         runtimes_dir.mkdir(parents=True, exist_ok=True)
         with _locked(runtimes_dir / f".{runtime_id}.lock", runtime_id, progress) as lock:
             if not _is_ready(target, wanted, runtime_id, rebuild):
-                _build(target, wanted, _Runner(runtime_id, environment, progress, lock))
+                with build_log(runtimes_dir / f".{runtime_id}.log", progress) as log:
+                    _build(target, wanted, _Runner(runtime_id, environment, progress, log, lock))
     except OSError as problem:
         code = "environment-disk-full" if problem.errno in (errno.ENOSPC, errno.EDQUOT) else "environment-failed"
         raise NodeError(code, str(problem), runtime_id=runtime_id) from problem
@@ -156,12 +157,16 @@ def _build(target: Path, wanted: Mapping[str, Any], run: _Runner) -> None:
         write_record(target / UNFINISHED, {**wanted})
     python = str(target / "bin/python")
     if requires:
-        progress(_("Installing {count} packages with pip (minutes the first time)").format(count=len(requires)))
+        progress(
+            _(
+                "Installing {count} packages and what they need with pip (minutes the first time); its log: {path}"
+            ).format(count=len(requires), path=run.log.path)
+        )
         with tempfile.NamedTemporaryFile("w", suffix=".txt", prefix="tuneplane-requires-") as pins:
             pins.write("\n".join(requires) + "\n")
             pins.flush()
             run([python, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--progress-bar", "off", "-r", pins.name])  # fmt: skip
-    missing = run([python, "-I", "-c", _CHECK], text=json.dumps(requires), quiet=True).strip()
+    missing = run([python, "-I", "-c", _CHECK], text=json.dumps(requires)).strip()
     if missing:
         raise NodeError("environment-failed", missing, runtime_id=run.runtime_id)
     write_record(target / READY, {**wanted, "interpreter": str(interpreter), "built_at": time.time()})
@@ -169,17 +174,19 @@ def _build(target: Path, wanted: Mapping[str, Any], run: _Runner) -> None:
 
 
 class _Runner:
-    """Runs one tool after another within one deadline, passing its lines on."""
+    """Runs one tool after another within one deadline, writing down what they say."""
 
-    def __init__(self, runtime_id: str, env: Mapping[str, str], progress: Progress, lock: int) -> None:
+    def __init__(self, runtime_id: str, env: Mapping[str, str], progress: Progress, log: BuildLog, lock: int) -> None:
         self.runtime_id = runtime_id
         self.env = env
         self.progress = progress
+        self.log = log
         self._lock = lock
         self._deadline = time.monotonic() + BUILD_SECONDS
 
-    def __call__(self, argv: Sequence[str], *, text: str = "", quiet: bool = False) -> str:
-        """Its output; raises NodeError with the last lines when it fails or takes too long."""
+    def __call__(self, argv: Sequence[str], *, text: str = "") -> str:
+        """Its last lines; raises NodeError with them when it fails or takes too long."""
+        self.log.command(argv)
         with tempfile.TemporaryFile("w+") as given:
             given.write(text)
             given.seek(0)
@@ -194,11 +201,10 @@ class _Runner:
                 pass_fds=(self._lock,),
             )
         try:
-            lines = []
+            lines: list[str] = []
             for line in self._lines(process):
                 lines.append(line)
-                if not quiet and line:
-                    self.progress(line[:500])
+                self.log.write(line)
                 del lines[:-_TAIL_LINES]
             code = process.wait(timeout=max(1.0, self._deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -232,7 +238,8 @@ class _Runner:
 
     def _error(self, output: str) -> NodeError:
         code = next((code for code, words in _PIP_CAUSES if words.search(output)), "environment-failed")
-        return NodeError(code, output[-1800:], runtime_id=self.runtime_id)
+        whole = _("All that it said: {path}").format(path=self.log.path)
+        return NodeError(code, f"{output[-1500:]}\n{whole}", runtime_id=self.runtime_id)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
