@@ -174,7 +174,7 @@ def test_a_log_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     ("line", "told"),
     [
         ("  Downloading torch-2.13.0-cp311-cp311-manylinux_2_28_x86_64.whl (888.1 MB)", "Downloading torch 2.13.0 (888.1 MB)"),
-        ("Downloading http://host/files/ruamel_yaml-0.18-1-py3-none-any.whl (9 kB)", "Downloading ruamel_yaml 0.18 (9 kB)"),
+        ("Downloading /files/ruamel_yaml-0.18-1-py3-none-any.whl (9 kB)", "Downloading ruamel_yaml 0.18 (9 kB)"),
         ("  Downloading rouge-score-0.1.2.tar.gz (17 kB)", "Downloading rouge-score 0.1.2 (17 kB)"),
         ("  Downloading trl-1.16.0-py3-none-any.whl.metadata (11 kB)", ""),
         ("  Using cached trl-1.16.0-py3-none-any.whl (600 kB)", ""),
