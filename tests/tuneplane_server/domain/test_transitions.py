@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tuneplane_server.domain.phases import (
     TERMINAL,
+    Approval,
     Cleanup,
     Desired,
     JobState,
@@ -28,6 +29,7 @@ HANDLE = {"name": "tp-1"}
 SUCCEEDED = Verdict(Phase.SUCCEEDED, None, from_outcome=True)
 FAILED = Verdict(Phase.FAILED, Reason("trainer-failed", {"exit_code": 1}), from_outcome=True)
 LOST = Verdict(Phase.LOST, Reason("container-lost"), from_outcome=False)
+PAUSED = Verdict(Phase.CANCELLED, Reason("paused"), from_outcome=True)
 CANCELLED = Verdict(Phase.CANCELLED, Reason("cancelled"), from_outcome=False)
 
 
@@ -48,6 +50,10 @@ RUNNING = after(LAUNCHED, Event.RUNNING, at(2))
 DRAINING = after(RUNNING, Event.OUTCOME, at(3, verdict=SUCCEEDED))
 ENDED = after(RUNNING, Event.ENDED, at(3, verdict=FAILED))
 CLEANED = after(ENDED, Event.CLEANED, at(4))
+HELD = after(QUEUED, Event.PAUSE, at(1))
+PAUSING = after(RUNNING, Event.PAUSE, at(3))
+PARKABLE = after(after(PAUSING, Event.ENDED, at(4, verdict=PAUSED)), Event.CLEANED, at(5))
+UNAPPROVED = replace(QUEUED, approval=Approval.PENDING)
 DONE = {
     phase: after(after(RUNNING, Event.ENDED, at(3, verdict=verdict)), Event.SETTLED, at(4))
     for phase, verdict in (
@@ -65,6 +71,10 @@ STATES = {
     "draining": DRAINING,
     "ended": ENDED,
     "cleaned": CLEANED,
+    "held": HELD,
+    "pausing": PAUSING,
+    "parkable": PARKABLE,
+    "unapproved": UNAPPROVED,
     **{str(phase): state for phase, state in DONE.items()},
 }
 TERMINALS = {str(phase) for phase in TERMINAL}
@@ -74,20 +84,26 @@ ALLOWED = {
     Event.PLACED: {"queued"},
     Event.LAUNCHED: {"starting"},
     Event.RUNNING: {"starting", "launched"},
-    Event.UNREACHABLE: {"launched", "running", "draining", "ended", "cleaned"},
-    Event.OUTCOME: {"starting", "launched", "running"},
-    Event.ENDED: {"starting", "launched", "running", "draining"},
+    Event.UNREACHABLE: {"launched", "running", "draining", "ended", "cleaned", "pausing", "parkable"},
+    Event.OUTCOME: {"starting", "launched", "running", "pausing"},
+    Event.ENDED: {"starting", "launched", "running", "draining", "pausing"},
     Event.OVERDUE: {"draining"},
     Event.CLEANED: {"ended", *TERMINALS},
     Event.SETTLED: {"ended", "cleaned"},
     Event.RETRIED: {"cleaned"},
+    Event.PARKED: {"parkable"},
+    Event.PAUSE: ALL - TERMINALS - {"held", "pausing", "parkable"},
+    Event.RESUME: {"held", "pausing", "parkable"},
+    Event.APPROVE: {"unapproved"},
+    Event.REJECT: {"unapproved"},
     Event.CANCEL: ALL - TERMINALS,
     Event.TIME_LIMIT: {"starting", "launched", "running"},
+    Event.POLICY_STOP: {"starting", "launched", "running"},
     Event.ADOPTED: ALL - TERMINALS,
     Event.CONDITION: ALL,
     Event.CONDITION_CLEARED: set(),
 }
-FULL = at(9, handle=HANDLE, verdict=FAILED, condition="launch-delayed")
+FULL = at(9, handle=HANDLE, verdict=FAILED, condition="launch-delayed", stop_cause=StopCause.STALLED)
 
 
 def test_the_matrix_names_every_event() -> None:
@@ -188,6 +204,70 @@ def test_a_further_attempt_begins_clean_and_only_after_cleanup() -> None:
     assert again == JobState(Phase.QUEUED, START + timedelta(seconds=9), attempt=2, started_at=RUNNING.started_at)
 
 
+def test_a_further_attempt_rests_until_its_time_and_forgets_that_when_it_is_placed() -> None:
+    again = after(CLEANED, Event.RETRIED, at(9, not_before=START + timedelta(seconds=60)))
+    assert again.not_before == START + timedelta(seconds=60)
+    assert after(again, Event.PLACED, at(61)).not_before is None
+
+
+def test_a_paused_run_is_stopped_proved_gone_and_queued_again_held_back() -> None:
+    assert (PAUSING.phase, PAUSING.stop_cause, PAUSING.has_condition("stopping")) == (
+        Phase.RUNNING,
+        StopCause.PAUSE,
+        True,
+    )
+    assert transition(PARKABLE, Event.SETTLED, at()) == Ignored(Event.SETTLED, "paused")
+    assert transition(PARKABLE, Event.RETRIED, at()) == Ignored(Event.RETRIED, "paused")
+    parked = after(PARKABLE, Event.PARKED, at(6))
+    assert (parked.phase, parked.attempt, parked.held_back, parked.reason) == (Phase.QUEUED, 2, "paused", None)
+    assert transition(parked, Event.PLACED, at()) == Ignored(Event.PLACED, "paused")
+    resumed = after(parked, Event.RESUME, at(9))
+    assert resumed.held_back is None
+    assert after(resumed, Event.PLACED, at(10)).phase is Phase.STARTING
+
+
+def test_a_run_resumed_while_it_stops_is_queued_and_not_held_back() -> None:
+    stopping = after(after(PAUSING, Event.RESUME, at(4)), Event.ENDED, at(5, verdict=PAUSED))
+    parked = after(after(stopping, Event.CLEANED, at(6)), Event.PARKED, at(7))
+    assert (parked.phase, parked.held_back) == (Phase.QUEUED, None)
+
+
+def test_a_paused_run_is_parked_only_when_its_attempt_is_proved_gone() -> None:
+    ended = after(PAUSING, Event.ENDED, at(4, verdict=PAUSED))
+    assert transition(ended, Event.PARKED, at()) == Ignored(Event.PARKED, "cleanup-pending")
+
+
+def test_a_cancel_while_it_is_being_paused_cancels_it() -> None:
+    for cancelled in (after(PARKABLE, Event.CANCEL, at(6)), after(PAUSING, Event.CANCEL, at(4))):
+        if cancelled.verdict is None:
+            cancelled = after(after(cancelled, Event.ENDED, at(5, verdict=PAUSED)), Event.CLEANED, at(6))
+        assert transition(cancelled, Event.PARKED, at()) == Ignored(Event.PARKED, "cancelled")
+        assert transition(cancelled, Event.PAUSE, at()) == Ignored(Event.PAUSE, "cancelled")
+        done = after(cancelled, Event.SETTLED, at(7))
+        assert (done.phase, done.reason) == (Phase.CANCELLED, Reason("cancelled"))
+
+
+def test_a_run_that_ends_by_itself_while_it_is_being_paused_has_ended() -> None:
+    done = after(after(PAUSING, Event.ENDED, at(4, verdict=SUCCEEDED)), Event.SETTLED, at(5))
+    assert done.phase is Phase.SUCCEEDED
+
+
+def test_a_pause_at_the_end_holds_back_the_further_attempt_only() -> None:
+    held = after(CLEANED, Event.PAUSE, at(5))
+    assert held.stop_cause is None
+    assert after(held, Event.RETRIED, at(6)).held_back == "paused"
+
+
+def test_what_needs_approval_waits_for_it_or_ends() -> None:
+    assert transition(UNAPPROVED, Event.PLACED, at()) == Ignored(Event.PLACED, "awaiting-approval")
+    assert after(after(UNAPPROVED, Event.APPROVE, at()), Event.PLACED, at()).phase is Phase.STARTING
+    refused = after(UNAPPROVED, Event.REJECT, at(data={"actor": "root", "why": "too big"}))
+    assert (refused.phase, refused.reason) == (
+        Phase.CANCELLED,
+        Reason("approval-refused", {"detail": "too big"}),
+    )
+
+
 def test_a_cancelled_run_gets_no_further_attempt() -> None:
     job = after(CLEANED, Event.CANCEL, at())
     assert transition(job, Event.RETRIED, at()) == Ignored(Event.RETRIED, "cancelled")
@@ -226,7 +306,7 @@ def test_a_verdict_that_makes_no_sense_cannot_be_made(phase: Phase, reason: Reas
 steps = st.lists(
     st.tuples(
         st.sampled_from(Event),
-        st.sampled_from([SUCCEEDED, FAILED, LOST, CANCELLED]),
+        st.sampled_from([SUCCEEDED, FAILED, LOST, CANCELLED, PAUSED]),
         st.sampled_from(["launch-delayed", "unreachable", "stopping"]),
     ),
     max_size=40,
@@ -238,7 +318,13 @@ CLEANUP_ORDER = [Cleanup.NONE, Cleanup.PENDING, Cleanup.CONFIRMED]
 def test_no_history_breaks_the_ledger(history: list[tuple[Event, Verdict, str]]) -> None:
     job = QUEUED
     for number, (event, verdict, condition) in enumerate(history):
-        evidence = at(number + 1, handle={"name": f"h{number}"}, verdict=verdict, condition=condition)
+        evidence = at(
+            number + 1,
+            handle={"name": f"h{number}"},
+            verdict=verdict,
+            condition=condition,
+            stop_cause=StopCause.STALLED,
+        )
         result: Result = transition(job, event, evidence)
         if not isinstance(result, Change):
             continue
@@ -257,8 +343,9 @@ def _check_step(before: JobState, event: Event, now: JobState) -> None:
     if now.phase is not before.phase:
         assert event in {
             Event.PLACED, Event.RUNNING, Event.OUTCOME, Event.ENDED, Event.SETTLED, Event.RETRIED, Event.CANCEL,
+            Event.PARKED, Event.REJECT,
         }  # fmt: skip
-    if event is Event.RETRIED:
+    if event in (Event.RETRIED, Event.PARKED):
         assert now.attempt == before.attempt + 1
         assert before.cleanup is Cleanup.CONFIRMED
         return

@@ -19,7 +19,7 @@ from tuneplane_server.background.writing import RoleWriter
 from tuneplane_server.domain.checkpoints import FoundCheckpoint, newest_complete
 from tuneplane_server.domain.phases import Cleanup, Phase
 from tuneplane_server.domain.retries import may_retry
-from tuneplane_server.domain.transitions import Event
+from tuneplane_server.domain.transitions import PAUSED, Event
 from tuneplane_server.executors.port import CleanupState, Executor, ExecutorUnreachableError, Handle
 from tuneplane_server.features.hardware.service import HardwareService
 from tuneplane_server.features.jobs.state import state_of
@@ -149,13 +149,15 @@ class Reaper:
         attempts = await self._writer.attempts(row.id)
         earlier = [item.reason["code"] for item in attempts if item.n < row.attempt and item.reason]
         limits = row.spec["spec"].get("limits", {}).get("retries", {})
-        if row.desired != "run" or not may_retry(verdict, earlier, limits):
+        paused = verdict.reason is not None and verdict.reason.code == PAUSED
+        if row.desired != "run" or not (paused or may_retry(verdict, earlier, limits)):
             return False
         if not gone:
             await self._writer.set_condition(row, lease, RETRY_PENDING, {})
             return True
         data = {"resume_from": await self._resume_point(row)}
-        if await self._writer.apply(row, lease, Event.RETRIED, data=data):
+        event = Event.PARKED if paused else Event.RETRIED
+        if await self._writer.apply(row, lease, event, data=data):
             await self._tokens.revoke(row.id, row.attempt)
         return True
 

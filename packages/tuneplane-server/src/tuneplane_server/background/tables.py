@@ -1,4 +1,4 @@
-"""Leases: which process works on which row in which role, and when a row that failed may be tried again."""
+"""Leases and the consoles that take them: which process works on which row in which role, and when a row that failed may be tried again."""
 
 from __future__ import annotations
 
@@ -22,3 +22,16 @@ class LeaseRow(Base):
     not_before: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
     __table_args__ = (Index("ix_leases_role_expires_at", "role", "expires_at"),)
+
+
+class ConsoleRow(Base):
+    """A console process that serves from this database, and when it last said so."""
+
+    __tablename__ = "consoles"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    instance: Mapped[str] = mapped_column(String(64))
+    host: Mapped[str] = mapped_column(String(253))
+    redis: Mapped[bool]  # it hears the others through Redis
+    started_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    seen_at: Mapped[datetime] = mapped_column(UtcDateTime)

@@ -9,7 +9,7 @@ from typing import Any
 from tuneplane_server.background.leases import Lease, still_held
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
-from tuneplane_server.domain.phases import Verdict
+from tuneplane_server.domain.phases import StopCause, Verdict
 from tuneplane_server.domain.transitions import Change, Event, Evidence
 from tuneplane_server.features.jobs import repo
 from tuneplane_server.features.jobs.ledger import Also, Guard, Ledger
@@ -28,8 +28,8 @@ class RoleWriter:
     async def jobs_to_launch(self) -> list[JobRow]:
         """Queued ones, and those whose launch nobody saw the end of; the more urgent and the older first."""
         async with self._database.session() as session:
-            rows = await repo.to_launch(session)
-        return sorted(rows, key=lambda row: (-row.spec["spec"].get("priority", 0), row.created_at, row.id))
+            rows = await repo.to_launch(session, self.now())
+        return sorted(rows, key=lambda row: (-row.priority, row.created_at, row.id))
 
     async def jobs_to_watch(self) -> list[JobRow]:
         async with self._database.session() as session:
@@ -73,10 +73,12 @@ class RoleWriter:
         handle: dict[str, Any] | None = None,
         condition: str = "",
         data: dict[str, Any] | None = None,
+        stop_cause: StopCause | None = None,
+        not_before: datetime | None = None,
         also: Also | None = None,
     ) -> bool:
         """Apply an event about the attempt that `row` is at; True when it changed the job."""
-        evidence = Evidence(self.now(), handle, verdict, condition, data or {})
+        evidence = Evidence(self.now(), handle, verdict, condition, stop_cause, not_before, data or {})
         result = await self._ledger.apply(row.id, event, evidence, guard=guard_of(row, lease), also=also)
         return isinstance(result, Change)
 

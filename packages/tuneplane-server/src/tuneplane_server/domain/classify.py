@@ -18,7 +18,13 @@ from tuneplane_server.domain.reasons import REASONS, Signal, Weight
 
 # What bootstrap.sh and the runner print when they end before there is an outcome to write (runner/failures.PREFIX).
 _LAST_WORD = re.compile(r"^TUNEPLANE-BOOTSTRAP: (?P<code>[a-z-]{1,60}): (?P<detail>.{0,2000})", re.MULTILINE)
-_STOPPED = {StopCause.CANCEL: (Phase.CANCELLED, "cancelled"), StopCause.TIME_LIMIT: (Phase.FAILED, "time-limit")}
+_STOPPED = {
+    StopCause.CANCEL: (Phase.CANCELLED, "cancelled"),
+    StopCause.PAUSE: (Phase.CANCELLED, "paused"),
+    StopCause.TIME_LIMIT: (Phase.FAILED, "time-limit"),
+    StopCause.STALLED: (Phase.FAILED, "stalled"),
+    StopCause.NOT_FINITE: (Phase.FAILED, "loss-not-finite"),
+}
 _BY_SIGNAL = {number: entry.code for entry in REASONS.values() for number in entry.signals}
 _BY_EXIT_CODE = {number: entry.code for entry in REASONS.values() for number in entry.exit_codes}
 

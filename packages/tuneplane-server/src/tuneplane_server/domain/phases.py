@@ -47,6 +47,17 @@ class StopCause(StrEnum):
 
     CANCEL = "cancel"
     TIME_LIMIT = "time-limit"
+    PAUSE = "pause"
+    STALLED = "stalled"  # by policy: nothing was heard of its trainer for too long
+    NOT_FINITE = "loss-not-finite"  # by policy
+
+
+class Approval(StrEnum):
+    """`none`: not needed; `pending`: it waits for an administrator; `given`: somebody said yes."""
+
+    NONE = "none"
+    PENDING = "pending"
+    GIVEN = "given"
 
 
 @dataclass(frozen=True)
@@ -85,7 +96,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class JobState:
-    """The part of a job row that events change. `handle` is what the executor gave at launch, None before."""
+    """The part of a job row that events change. `handle` is what the executor gave at launch, None before.
+
+    `paused`: somebody holds it back; `not_before`: a further attempt rests until then. Neither is a phase: the job is queued.
+    """
 
     phase: Phase
     phase_since: datetime
@@ -97,8 +111,18 @@ class JobState:
     cleanup: Cleanup = Cleanup.NONE
     attempt: int = 1
     handle: Mapping[str, Any] | None = None
+    paused: bool = False
+    approval: Approval = Approval.NONE
+    not_before: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+
+    @property
+    def held_back(self) -> str | None:
+        """The word for why a queued job is not to be placed whatever is free; None when it may be."""
+        if self.paused:
+            return "paused"
+        return "awaiting-approval" if self.approval is Approval.PENDING else None
 
     def has_condition(self, kind: str) -> bool:
         return any(condition.type == kind for condition in self.conditions)

@@ -7,7 +7,9 @@ sighting of what is known already is `Unchanged` and recorded nowhere. The rules
 - a terminal phase is written once, as are the reason, the stop cause and the verdict of an attempt;
 - `desired` goes from run to cancel and never back;
 - cleanup goes none, pending, confirmed, and cards are free only after confirmed;
-- a further attempt begins only after the one before it is proved gone.
+- a further attempt begins only after the one before it is proved gone;
+- a paused job is a queued one that is held back: its attempt is stopped with its grace, proved gone, and followed by another
+  when somebody resumes it.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from enum import StrEnum
 from typing import Any
 
 from tuneplane_server.domain.phases import (
+    Approval,
     Cleanup,
     Condition,
     Desired,
@@ -30,6 +33,7 @@ from tuneplane_server.domain.phases import (
 )
 
 UNREACHABLE, STOPPING, LAUNCH_DELAYED = "unreachable", "stopping", "launch-delayed"
+PAUSED = "paused"  # the reason of an attempt that was stopped so that the job can wait
 
 
 class Event(StrEnum):
@@ -43,8 +47,14 @@ class Event(StrEnum):
     CLEANED = "cleaned"  # the executor has proved that nothing is left
     SETTLED = "settled"  # all its telemetry is in, or known to be missing
     RETRIED = "retried"  # a further attempt
+    PARKED = "parked"  # its paused attempt is gone; it waits in the queue
+    PAUSE = "pause"  # its owner wants it to wait
+    RESUME = "resume"  # its owner wants it to go on
+    APPROVE = "approve"  # an administrator lets it run
+    REJECT = "reject"  # an administrator does not
     CANCEL = "cancel"  # its owner does not want it any more
     TIME_LIMIT = "time-limit"  # it has run for as long as it may
+    POLICY_STOP = "policy-stop"  # a policy ends it, for `stop_cause`
     ADOPTED = "adopted"  # a console has started and found it alive in the ledger
     CONDITION = "condition"  # something is true for now
     CONDITION_CLEARED = "condition-cleared"
@@ -58,6 +68,8 @@ class Evidence:
     handle: Mapping[str, Any] | None = None  # LAUNCHED
     verdict: Verdict | None = None  # OUTCOME, ENDED
     condition: str = ""  # CONDITION, CONDITION_CLEARED
+    stop_cause: StopCause | None = None  # POLICY_STOP
+    not_before: datetime | None = None  # RETRIED: how long the further attempt rests
     data: Mapping[str, Any] = field(default_factory=dict)  # kept with the recorded event
 
 
@@ -92,7 +104,9 @@ def transition(job: JobState, event: Event, evidence: Evidence) -> Result:
 def _placed(job: JobState, event: Event, evidence: Evidence) -> Result:
     if job.phase is not Phase.QUEUED:
         return Ignored(event, f"phase-{job.phase}")
-    return Change(replace(_in_phase(job, Phase.STARTING, evidence), conditions=()), event)
+    if job.held_back is not None:
+        return Ignored(event, job.held_back)
+    return Change(replace(_in_phase(job, Phase.STARTING, evidence), conditions=(), not_before=None), event)
 
 
 def _launched(job: JobState, event: Event, evidence: Evidence) -> Result:
@@ -156,6 +170,12 @@ def _cleaned(job: JobState, event: Event, evidence: Evidence) -> Result:
 def _settled(job: JobState, event: Event, evidence: Evidence) -> Result:
     if job.phase is not Phase.FINISHING or job.verdict is None or job.cleanup is Cleanup.NONE:
         return Ignored(event, f"phase-{job.phase}")
+    if _was_paused(job) and job.desired is not Desired.CANCEL:
+        return Ignored(event, PAUSED)  # it is parked, not over
+    if _was_paused(
+        job
+    ):  # cancelled while it was being stopped for the pause: the attempt's own verdict stays what it was
+        return Change(replace(_end(job, _cancelled(), evidence), verdict=job.verdict), event)
     return Change(_end(job, job.verdict, evidence), event)
 
 
@@ -166,8 +186,57 @@ def _retried(job: JobState, event: Event, evidence: Evidence) -> Result:
         return Ignored(event, f"cleanup-{job.cleanup}")
     if job.desired is Desired.CANCEL:
         return Ignored(event, "cancelled")
-    fresh = JobState(Phase.QUEUED, evidence.time, attempt=job.attempt + 1, started_at=job.started_at)
-    return Change(fresh, event)
+    if _was_paused(job):
+        return Ignored(event, PAUSED)
+    return Change(replace(_next_attempt(job, evidence), not_before=evidence.not_before), event)
+
+
+def _parked(job: JobState, event: Event, evidence: Evidence) -> Result:
+    if job.phase is not Phase.FINISHING or not _was_paused(job):
+        return Ignored(event, f"phase-{job.phase}")
+    if job.cleanup is not Cleanup.CONFIRMED:
+        return Ignored(event, f"cleanup-{job.cleanup}")
+    if job.desired is Desired.CANCEL:
+        return Ignored(event, "cancelled")
+    return Change(_next_attempt(job, evidence), event)
+
+
+def _pause(job: JobState, event: Event, evidence: Evidence) -> Result:
+    if job.phase.terminal:
+        return Ignored(event, f"phase-{job.phase}")
+    if job.desired is Desired.CANCEL:
+        return Ignored(event, "cancelled")
+    if job.paused:
+        return Ignored(event, "already-paused")
+    held = replace(job, paused=True)
+    if job.phase is Phase.QUEUED or job.verdict is not None:  # nothing runs, or it has ended by itself already
+        return Change(held, event)
+    stopping = _with_condition(held, STOPPING, evidence)
+    return Change(replace(stopping, stop_cause=job.stop_cause or StopCause.PAUSE), event)
+
+
+def _resume(job: JobState, event: Event, evidence: Evidence) -> Result:
+    """An attempt that is being stopped for the pause still ends; the next one begins at once."""
+    if job.phase.terminal:
+        return Ignored(event, f"phase-{job.phase}")
+    if not job.paused:
+        return Ignored(event, "not-paused")
+    return Change(replace(job, paused=False), event)
+
+
+def _approve(job: JobState, event: Event, evidence: Evidence) -> Result:
+    if job.phase is not Phase.QUEUED or job.approval is not Approval.PENDING:
+        return Ignored(event, f"phase-{job.phase}" if job.phase.terminal else f"approval-{job.approval}")
+    return Change(replace(job, approval=Approval.GIVEN), event)
+
+
+def _reject(job: JobState, event: Event, evidence: Evidence) -> Result:
+    if job.phase is not Phase.QUEUED or job.approval is not Approval.PENDING:
+        return Ignored(event, f"phase-{job.phase}" if job.phase.terminal else f"approval-{job.approval}")
+    verdict = Verdict(
+        Phase.CANCELLED, Reason("approval-refused", {"detail": str(evidence.data.get("why", ""))}), from_outcome=False
+    )
+    return Change(_end(job, verdict, evidence), event)
 
 
 def _cancel(job: JobState, event: Event, evidence: Evidence) -> Result:
@@ -185,9 +254,18 @@ def _cancel(job: JobState, event: Event, evidence: Evidence) -> Result:
 
 
 def _time_limit(job: JobState, event: Event, evidence: Evidence) -> Result:
+    return _stop(job, event, evidence, StopCause.TIME_LIMIT)
+
+
+def _policy_stop(job: JobState, event: Event, evidence: Evidence) -> Result:
+    assert evidence.stop_cause is not None
+    return _stop(job, event, evidence, evidence.stop_cause)
+
+
+def _stop(job: JobState, event: Event, evidence: Evidence, cause: StopCause) -> Result:
     if job.phase not in (Phase.STARTING, Phase.RUNNING) or job.stop_cause is not None:
         return Ignored(event, f"phase-{job.phase}" if job.stop_cause is None else f"stopping-{job.stop_cause}")
-    return Change(replace(_with_condition(job, STOPPING, evidence), stop_cause=StopCause.TIME_LIMIT), event)
+    return Change(replace(_with_condition(job, STOPPING, evidence), stop_cause=cause), event)
 
 
 def _adopted(job: JobState, event: Event, evidence: Evidence) -> Result:
@@ -217,8 +295,14 @@ _RULES: dict[Event, Callable[[JobState, Event, Evidence], Result]] = {
     Event.CLEANED: _cleaned,
     Event.SETTLED: _settled,
     Event.RETRIED: _retried,
+    Event.PARKED: _parked,
+    Event.PAUSE: _pause,
+    Event.RESUME: _resume,
+    Event.APPROVE: _approve,
+    Event.REJECT: _reject,
     Event.CANCEL: _cancel,
     Event.TIME_LIMIT: _time_limit,
+    Event.POLICY_STOP: _policy_stop,
     Event.ADOPTED: _adopted,
     Event.CONDITION: _condition,
     Event.CONDITION_CLEARED: _condition_cleared,
@@ -227,6 +311,22 @@ _RULES: dict[Event, Callable[[JobState, Event, Evidence], Result]] = {
 
 def _cancelled() -> Verdict:
     return Verdict(Phase.CANCELLED, Reason("cancelled"), from_outcome=False)
+
+
+def _was_paused(job: JobState) -> bool:
+    """Whether its attempt was stopped only so that the job can wait."""
+    return job.verdict is not None and job.verdict.reason is not None and job.verdict.reason.code == PAUSED
+
+
+def _next_attempt(job: JobState, evidence: Evidence) -> JobState:
+    return JobState(
+        Phase.QUEUED,
+        evidence.time,
+        attempt=job.attempt + 1,
+        paused=job.paused,
+        approval=job.approval,
+        started_at=job.started_at,
+    )
 
 
 def _in_phase(job: JobState, phase: Phase, evidence: Evidence) -> JobState:

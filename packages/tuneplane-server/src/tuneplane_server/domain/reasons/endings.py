@@ -73,6 +73,20 @@ ENTRIES = (
         retry=False,
     ),
     ReasonEntry(
+        "paused",
+        "policy",
+        N_("the attempt was stopped because the run was paused"),
+        N_("tp job resume goes on from the newest complete checkpoint"),
+        retry=False,
+    ),
+    ReasonEntry(
+        "approval-refused",
+        "policy",
+        N_("the run was not approved"),
+        N_("ask whoever refused it what to change; a smaller or shorter run may need no approval"),
+        retry=False,
+    ),
+    ReasonEntry(
         "time-limit",
         "policy",
         N_("the run reached its limit of {seconds} seconds"),

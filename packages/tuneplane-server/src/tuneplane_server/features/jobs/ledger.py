@@ -36,6 +36,10 @@ class Guard:
 
 
 STALE = Stale()
+# Events after which there is something to stop or to clear away.
+_REAPED = frozenset(
+    {Event.ENDED, Event.CLEANED, Event.OVERDUE, Event.CANCEL, Event.PAUSE, Event.TIME_LIMIT, Event.POLICY_STOP}
+)
 
 
 class Ledger:
@@ -92,7 +96,7 @@ class Ledger:
         self._wakeups.notify(f"job:{job_id}", "jobs")
         if change.state.phase is Phase.QUEUED or change.event is Event.CLEANED:
             self._wakeups.notify("launcher")
-        if change.event in (Event.ENDED, Event.CLEANED, Event.CANCEL, Event.TIME_LIMIT, Event.OVERDUE):
+        if change.event in _REAPED:
             self._wakeups.notify("reaper")
         if change.event is Event.LAUNCHED:
             self._wakeups.notify("observer")
@@ -132,7 +136,7 @@ async def _write_attempt(
 ) -> None:
     """The attempt's own row follows the job's phase until it ends; its verdict stays when a further attempt begins."""
     after = change.state
-    if change.event is Event.RETRIED:
+    if change.event in (Event.RETRIED, Event.PARKED):
         assert before.verdict is not None
         values = {"phase": str(before.verdict.phase), "reason": reason_json(before.verdict.reason)}
         await repo.write_attempt(session, row.id, before.attempt, values)

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from tuneplane_server.domain.phases import (
+    Approval,
     Cleanup,
     Condition,
     Desired,
@@ -33,6 +34,9 @@ def state_of(row: JobRow) -> JobState:
         cleanup=Cleanup(row.cleanup),
         attempt=row.attempt,
         handle=row.handle,
+        paused=row.paused,
+        approval=Approval(row.approval),
+        not_before=row.not_before,
         started_at=row.started_at,
         finished_at=row.finished_at,
     )
@@ -53,6 +57,9 @@ def columns_of(state: JobState) -> dict[str, Any]:
         "cleanup": str(state.cleanup),
         "attempt": state.attempt,
         "handle": dict(state.handle) if state.handle is not None else None,
+        "paused": state.paused,
+        "approval": str(state.approval),
+        "not_before": state.not_before,
         "started_at": state.started_at,
         "finished_at": state.finished_at,
     }

@@ -37,8 +37,21 @@ class JobRow(Base):
     runtime: Mapped[dict[str, Any]] = mapped_column(JsonText)  # {runtime_id, image, source}, as resolved at admission
     simulated: Mapped[bool]  # some of its cards are invented
 
+    # What the queue needs of the spec, so that a tick over thousands of jobs parses no specs.
+    demand: Mapped[list[dict[str, Any]]] = mapped_column(
+        JsonText
+    )  # [{name, profile, nodes, gpus_per_node, cpus, memory_gb}]
+    priority: Mapped[int] = mapped_column(default=0)
+    max_seconds: Mapped[int | None]  # spec.limits.max_duration, or the policy's
+    # The run that this one repeats (`retry`) or goes on from (`resume`).
+    origin_id: Mapped[str | None] = mapped_column(String(16))
+    origin_kind: Mapped[str | None] = mapped_column(String(8))
+
     desired: Mapped[str] = mapped_column(String(8))  # run | cancel
-    stop_cause: Mapped[str | None] = mapped_column(String(32))  # why we stop it: cancel | time-limit
+    paused: Mapped[bool] = mapped_column(default=False)
+    approval: Mapped[str] = mapped_column(String(8), default="none")  # none | pending | given
+    not_before: Mapped[datetime | None] = mapped_column(UtcDateTime)  # a further attempt rests until then
+    stop_cause: Mapped[str | None] = mapped_column(String(32))  # why we stop it: domain.phases.StopCause
     phase: Mapped[str] = mapped_column(String(16))
     phase_since: Mapped[datetime] = mapped_column(UtcDateTime)
     conditions: Mapped[list[dict[str, Any]]] = mapped_column(JsonText)
@@ -61,6 +74,7 @@ class JobRow(Base):
         Index("ix_jobs_phase_id", "phase", "id"),
         Index("ix_jobs_cleanup", "cleanup"),
         Index("ix_jobs_project_id", "project_id"),
+        Index("ix_jobs_origin_id", "origin_id"),
     )
 
 

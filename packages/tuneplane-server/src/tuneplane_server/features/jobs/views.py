@@ -47,9 +47,16 @@ class RecipeView(BaseModel):
 
 
 class RuntimeView(BaseModel):
+    """`ran_in`: what the current attempt runs or ran in (`docker`, `podman`, `process`); None until it is launched.
+
+    `isolated`: whether that separates it from its machine; None as long as nobody knows.
+    """
+
     runtime_id: str | None
     image: str | None
     source: str
+    ran_in: str | None = None
+    isolated: bool | None = None
 
 
 class WaitingView(BaseModel):
@@ -117,7 +124,7 @@ def job_view(
         finished_at=row.finished_at,
         pools=row.spec["spec"]["resources"]["pools"],
         simulated=row.simulated,
-        runtime=RuntimeView(**row.runtime),
+        runtime=_runtime_view(row),
         waiting=None if waiting is None else WaitingView(text=condition_text(waiting)),
         latest=latest or {},
         spec=row.spec if with_spec else None,
@@ -163,6 +170,11 @@ def event_view(row: JobEventRow) -> EventView:
 def _condition_view(stored: dict[str, Any]) -> ConditionView:
     since = datetime.fromisoformat(stored["since"])
     return ConditionView(type=stored["type"], since=since, text=condition_text(stored))
+
+
+def _runtime_view(row: JobRow) -> RuntimeView:
+    handle = row.handle or {}
+    return RuntimeView(**row.runtime, ran_in=handle.get("runtime") or None, isolated=handle.get("isolated"))
 
 
 def _attempt_view(row: AttemptRow) -> AttemptView:

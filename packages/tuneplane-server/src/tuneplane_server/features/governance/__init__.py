@@ -1,0 +1,1 @@
+"""Governance: quotas of users and projects, policies of the installation, maintenance."""
