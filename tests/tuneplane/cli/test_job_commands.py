@@ -75,6 +75,21 @@ class TestList:
 
 
 class TestShow:
+    @pytest.mark.parametrize(
+        ("runtime", "shown"),
+        [
+            ({"ran_in": "docker", "isolated": True}, "docker\n"),
+            ({"ran_in": "process", "isolated": False}, "process, not isolated from its machine\n"),
+            ({"ran_in": None, "isolated": None}, ""),
+            ({}, ""),
+        ],
+    )
+    def test_what_it_runs_in(self, tp: Tp, signed_in: ScriptedConsole, runtime: dict[str, Any], shown: str) -> None:
+        signed_in.add_job(runtime=runtime)
+        text = tp("job", "show", RUN).out
+        assert ("runs in" in text) == bool(shown)
+        assert shown in text
+
     def test_why_it_failed_and_what_to_do(self, tp: Tp, signed_in: ScriptedConsole) -> None:
         reason = {
             "code": "out-of-memory",

@@ -12,6 +12,7 @@ from tests.tuneplane_server.harness import Harness, gpu_pool, jobspec
 from tests.tuneplane_server.telemetry import build
 from tuneplane_server.executors.port import LaunchRefusedError
 from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.jobs.tables import JobRow
 
 HOSTILE = '<script>alert("x")</script>'
 
@@ -164,6 +165,27 @@ async def test_simulated_cards_are_marked(harness: Harness, ada: Principal, ada_
     real = await harness.submit(ada)
     assert "Simulated" in (await ada_browser.get(f"/jobs/{simulated}")).text
     assert "Simulated" not in (await ada_browser.get(f"/jobs/{real}")).text
+
+
+async def test_a_job_that_nothing_separates_from_its_machine_is_marked(
+    harness: Harness, ada: Principal, ada_browser: Browser
+) -> None:
+    job = await harness.submit(ada)
+    assert "Not isolated" not in (await ada_browser.get(f"/jobs/{job}")).text  # nobody knows yet
+    await harness.round()
+    assert "Not isolated" in (await ada_browser.get(f"/jobs/{job}")).text
+    assert "scripted, not isolated from its machine" in (await ada_browser.get(f"/jobs/{job}/environment")).text
+    assert "未隔离" in (await ada_browser.get(f"/jobs/{job}", language="zh-CN")).text
+
+
+async def test_a_job_in_a_container_is_not_marked(harness: Harness, ada: Principal, ada_browser: Browser) -> None:
+    job = await harness.running_job(ada)
+    async with harness.services.database.begin() as session:
+        row = await session.get(JobRow, job)
+        assert row is not None
+        row.handle = {**(row.handle or {}), "runtime": "docker", "isolated": True}
+    assert "Not isolated" not in (await ada_browser.get(f"/jobs/{job}")).text
+    assert "docker" in (await ada_browser.get(f"/jobs/{job}/environment")).text
 
 
 async def test_cancel_needs_the_form_and_is_asked_once(harness: Harness, ada: Principal, ada_browser: Browser) -> None:

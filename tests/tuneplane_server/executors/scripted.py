@@ -81,7 +81,7 @@ class ScriptedExecutor:
             result = self.before_launch_returns()
             if asyncio.iscoroutine(result):
                 await result
-        return Handle(*key, {"name": f"{key[0]}-{key[1]}"})
+        return _handle(key)
 
     async def observe(self, handle: Handle) -> Observation:
         if handle.job_id in self.observe_errors:
@@ -111,11 +111,15 @@ class ScriptedExecutor:
 
     async def owned(self) -> list[Handle]:
         self._ask()
-        return [Handle(*key, {"name": f"{key[0]}-{key[1]}"}) for key in self.containers]
+        return [_handle(key) for key in self.containers]
 
     def _ask(self) -> None:
         if not self.reachable:
             raise ExecutorUnreachableError("connection refused")
+
+
+def _handle(key: tuple[str, int]) -> Handle:
+    return Handle(*key, {"name": f"{key[0]}-{key[1]}"}, "scripted", isolated=False)
 
 
 def _key(handle: Handle) -> tuple[str, int]:

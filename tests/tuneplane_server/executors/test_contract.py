@@ -95,6 +95,18 @@ async def test_a_handle_survives_the_ledger(stage: Stage) -> None:
     assert (await stage.executor.observe(Handle.from_json(handle.to_json()))).presence == "present"
 
 
+async def test_a_handle_says_what_it_runs_in_as_the_capabilities_do(stage: Stage) -> None:
+    handle = await stage.executor.launch(stage.plan(SLEEPS))
+    able = stage.executor.capabilities()
+    assert (handle.runtime, handle.isolated) == (able.runtime, able.isolates)
+    assert await stage.executor.owned() == [handle]
+
+
+def test_a_handle_of_an_earlier_version_knows_no_runtime() -> None:
+    handle = Handle.from_json({"job_id": "0" * 16, "attempt": 1, "data": {}})
+    assert (handle.runtime, handle.isolated) == ("", None)
+
+
 async def test_the_exit_code_is_seen(stage: Stage) -> None:
     handle = await stage.executor.launch(stage.plan("echo last words >&2; exit 3\n"))
     stage.script_end(handle, 3)

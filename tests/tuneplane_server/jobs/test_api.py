@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import func, select
 
 from tests.tuneplane_server.harness import Api, gpu_pool, jobspec, package
+from tuneplane_server.domain.classify import Exit
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.query import JobQuery
 from tuneplane_server.features.jobs.tables import JobRow
@@ -243,6 +244,24 @@ async def test_cancel_twice_is_as_good_as_once(api: Api, ada: Principal) -> None
     assert job["reason"]["text"]
     assert job["reason"]["hint"]
     assert job["reason"]["anchor"] == "reference/reasons#cancelled"
+
+
+async def test_a_job_says_what_it_ran_in_also_when_it_is_over(api: Api, ada: Principal) -> None:
+    job_id = await api.harness.submit(ada)
+
+    async def runtime() -> tuple[str | None, bool | None]:
+        async with await api.client(ada) as client:
+            answer = (await client.get(f"/api/v1/jobs/{job_id}")).json()["runtime"]
+        return answer["ran_in"], answer["isolated"]
+
+    assert await runtime() == (None, None)
+    await api.harness.round()
+    assert await runtime() == ("scripted", False)
+    await api.harness.write_outcome(job_id)
+    api.harness.scripted.containers[job_id, 1].exit = Exit(False, 0)
+    await api.harness.round(3)
+    assert (await api.harness.job(job_id)).phase == "succeeded"
+    assert await runtime() == ("scripted", False)
 
 
 async def test_why_a_job_waits_is_told(api: Api, ada: Principal) -> None:

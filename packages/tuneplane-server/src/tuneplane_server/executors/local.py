@@ -43,6 +43,7 @@ GIB = 1024**3
 PORTS = range(20_000, 30_000)  # below the usual ephemeral range
 OUTPUT_TAIL_BYTES = 16 * 1024
 UNREACHABLE = "engine-unreachable"
+PROCESS = "process"  # the one runtime that isolates nothing
 
 
 class LocalExecutor:
@@ -63,7 +64,7 @@ class LocalExecutor:
         )
         self._instance = instance
         self._gpu_profile = settings.gpu_profile
-        self._runtime = settings.runtime if settings.runtime != "auto" else "process"
+        self._runtime = settings.runtime if settings.runtime != "auto" else PROCESS
 
     async def open(self) -> None:
         await self._look()
@@ -72,7 +73,7 @@ class LocalExecutor:
         await self._engine.close()
 
     def capabilities(self) -> Capabilities:
-        process = self._runtime == "process"
+        process = self._runtime == PROCESS
         return Capabilities(
             runtime=self._runtime,
             image_form="environment" if process else "oci",
@@ -141,7 +142,8 @@ class LocalExecutor:
         return [self._handle(item.labels[LABEL_JOB], int(item.labels[LABEL_ATTEMPT]), item.handle) for item in found]
 
     def _handle(self, job_id: str, attempt: int, where: RuntimeHandle) -> Handle:
-        return Handle(job_id, attempt, {"machines": [str(where)], "instance": self._instance})
+        data = {"machines": [str(where)], "instance": self._instance}
+        return Handle(job_id, attempt, data, where.runtime, where.runtime != PROCESS)
 
     def _is_foreign(self, handle: Handle) -> bool:
         """Consoles that share a database by mistake must not take each other's runs for gone."""

@@ -93,18 +93,36 @@ class LaunchPlan:
 
 @dataclass(frozen=True)
 class Handle:
-    """Where an attempt is out there. `data` is the executor's own, JSON; kept in the ledger as it is."""
+    """Where an attempt is out there. `data` is the executor's own, JSON; kept in the ledger as it is.
+
+    `runtime` (`docker`, `podman`, `process`, …) and `isolated` are for readers: what it runs in, and whether that separates it
+    from its machine. They stay true when the setting changes later. Empty and None: not launched yet, so not known.
+    """
 
     job_id: str
     attempt: int
     data: Mapping[str, Any] = field(default_factory=dict)
+    runtime: str = ""
+    isolated: bool | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {"job_id": self.job_id, "attempt": self.attempt, "data": dict(self.data)}
+        return {
+            "job_id": self.job_id,
+            "attempt": self.attempt,
+            "data": dict(self.data),
+            "runtime": self.runtime,
+            "isolated": self.isolated,
+        }
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Handle:
-        return cls(stored["job_id"], stored["attempt"], stored["data"])
+        return cls(
+            stored["job_id"],
+            stored["attempt"],
+            stored["data"],
+            stored.get("runtime", ""),  # handles of earlier versions know neither
+            stored.get("isolated"),
+        )
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ def _recipe_rows(job: dict[str, Any], document: dict[str, Any]) -> list[tuple[st
         (_("framework"), f"{framework.get('kind', '')} {framework.get('version', '')}".strip()),
         ("runtime_id", runtime.get("runtime_id") or framework.get("runtime_id")),
         (_("image"), runtime.get("image") or framework.get("image")),
+        (_("runs in"), _runs_in(runtime)),
         (_("observability"), framework.get("observability")),
         ("observability_url", framework.get("observability_url")),
         (_("package digest"), provenance.get("package_digest")),
@@ -74,6 +75,13 @@ def _recipe_rows(job: dict[str, Any], document: dict[str, Any]) -> list[tuple[st
         (_("client version"), provenance.get("client_version")),
     ]
     return [(name, str(value)) for name, value in rows if value]
+
+
+def _runs_in(runtime: dict[str, Any]) -> str | None:
+    where = runtime.get("ran_in")
+    if where and runtime.get("isolated") is False:
+        return _("{runtime}, not isolated from its machine").format(runtime=where)
+    return where
 
 
 def _resource_rows(spec: dict[str, Any]) -> list[tuple[str, str]]:

@@ -32,7 +32,7 @@ def present(job: dict[str, Any], primary: str | None = None) -> dict[str, Any]:
         "marks": _marks(job, live),
         "reason_tone": _REASON_TONES.get(job["phase"], "warn"),
         "machines": sum(pool["nodes"] for pool in job["pools"]),
-        "isolated": (job.get("runtime") or {}).get("isolation") != "none",
+        "isolated": (job.get("runtime") or {}).get("isolated") is not False,
         "observability": framework.get("observability", "platform"),
         "observability_url": framework.get("observability_url"),
     }

@@ -7,7 +7,7 @@ from itertools import islice
 import click
 
 from tuneplane.cli.job.ids import find_job
-from tuneplane.cli.job.show_text import local_time, phase_word, pools_text, reason_text, run_time
+from tuneplane.cli.job.show_text import local_time, phase_word, pools_text, reason_text, run_time, runs_in
 from tuneplane.cli.options import job_argument, json_option, server_option, tp_command
 from tuneplane.cli.session import open_console
 from tuneplane.cli.text import clean, fields, table, write, write_json
@@ -51,6 +51,7 @@ def _summary(job: Job) -> str:
             (_("method"), f"{recipe['name']} {recipe['version']}" if recipe else None),
             (_("phase"), phase_word(job["phase"]) + (f" ({_('cancel asked')})" if _cancelling(job) else "")),
             (_("pools"), pools_text(job)),
+            (_("runs in"), runs_in(job)),
             (_("model"), (spec.get("model") or {}).get("base")),
             (_("created"), local_time(job.get("created_at"))),
             (_("started"), local_time(job.get("started_at"))),

@@ -88,6 +88,15 @@ def why(job: Job) -> str:
     return waiting["text"] if waiting else ""
 
 
+def runs_in(job: Job) -> str | None:
+    """`docker`, or `process, not isolated from its machine`; None before it was launched."""
+    runtime = job.get("runtime") or {}
+    where = runtime.get("ran_in")
+    if where and runtime.get("isolated") is False:
+        return _("{runtime}, not isolated from its machine").format(runtime=where)
+    return where
+
+
 def pools_text(job: Job) -> str:
     """`2×8 h200`, several joined by +."""
     parts = []
