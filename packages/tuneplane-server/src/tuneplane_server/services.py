@@ -24,6 +24,7 @@ from tuneplane_server.features.jobs.planning import Planner
 from tuneplane_server.features.jobs.run_outputs import RunOutputsOfJobs
 from tuneplane_server.features.jobs.service import JobService
 from tuneplane_server.features.jobs.signals import LedgerSignals
+from tuneplane_server.features.jobs.submission import Submissions
 from tuneplane_server.features.packages.service import PackageService
 from tuneplane_server.features.projects.service import ProjectService
 from tuneplane_server.features.telemetry.limits import TelemetryLimits
@@ -149,8 +150,12 @@ class Services:
         )
 
     @cached_property
+    def submissions(self) -> Submissions:
+        return Submissions(self.database, self.clock, self.planner, self.projects, self.audit, self.wakeups)
+
+    @cached_property
     def jobs(self) -> JobService:
-        return JobService(self.database, self.clock, self.planner, self.ledger, self.projects, self.audit, self.wakeups)
+        return JobService(self.database, self.submissions, self.ledger, self.audit)
 
     # --- telemetry and artifacts of runs --------------------------------------------------------------------------
 

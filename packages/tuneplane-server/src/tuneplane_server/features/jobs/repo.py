@@ -36,6 +36,11 @@ async def list_readable(
     return list(await session.scalars(statement.order_by(JobRow.id.desc()).limit(limit)))
 
 
+async def followers(session: AsyncSession, principal: Principal, job_id: str) -> list[JobRow]:
+    statement = select(JobRow).where(readable(principal), JobRow.origin_id == job_id)
+    return list(await session.scalars(statement.order_by(JobRow.id)))
+
+
 async def count_readable(session: AsyncSession, principal: Principal, query: JobQuery) -> dict[str, int]:
     """Phase -> count, whatever phases the query names."""
     statement = select(JobRow.phase, func.count()).where(readable(principal), *_matching(query)).group_by(JobRow.phase)

@@ -1,170 +1,41 @@
-"""Jobs: submit, look, cancel. Rules are in `admission/` and `domain/`; rows are written by the ledger alone."""
+"""Jobs: look and cancel. Submitting is `submission.py`; what else people do with a job is `steering.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncSession
-
-from tuneplane.contract.digests import digest_json
-from tuneplane.contract.jobspec import JobSpec
 from tuneplane.contract.names import is_run_id
-from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.i18n import _
-from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.domain.transitions import Event
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.audit.service import AuditEntry, AuditService
 from tuneplane_server.features.jobs import repo
-from tuneplane_server.features.jobs.admission.context import AdmissionContext
-from tuneplane_server.features.jobs.admission.rules import admit
-from tuneplane_server.features.jobs.jobspec_input import parse_jobspec
 from tuneplane_server.features.jobs.ledger import Ledger
-from tuneplane_server.features.jobs.planning import Planner
 from tuneplane_server.features.jobs.query import JobQuery
-from tuneplane_server.features.jobs.runtimes import ResolvedRuntime
-from tuneplane_server.features.jobs.tables import AttemptRow, IdempotencyRow, JobEventRow, JobRow
-from tuneplane_server.features.projects.service import ProjectService
-from tuneplane_server.wakeups import Wakeups
-from tuneplane_server.web.problems import not_found, refused
+from tuneplane_server.features.jobs.submission import DryRun, Request, Submissions
+from tuneplane_server.features.jobs.tables import AttemptRow, JobEventRow, JobRow
+from tuneplane_server.web.problems import not_found
 
-MAX_KEY = 200
 type JobRows = list[JobRow]  # inside the service, `list` is its own method
 
 
-@dataclass(frozen=True)
-class DryRun:
-    refusals: list[Refusal]
-    plan: dict[str, Any]
-
-
 class JobService:
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        planner: Planner,
-        ledger: Ledger,
-        projects: ProjectService,
-        audit: AuditService,
-        wakeups: Wakeups,
-    ) -> None:
-        self._database, self._clock, self._planner, self._ledger = database, clock, planner, ledger
-        self._projects, self._audit, self._wakeups = projects, audit, wakeups
+    def __init__(self, database: Database, submissions: Submissions, ledger: Ledger, audit: AuditService) -> None:
+        self._database, self._submissions, self._ledger, self._audit = database, submissions, ledger, audit
 
     # --- submit ---------------------------------------------------------------------------------------------------
 
     async def submit(
         self, principal: Principal, raw: Any, *, key: str | None, ingest_address: str, address: str = ""
     ) -> JobRow:
-        """Admit a JobSpec and queue it. Raises `RefusedError` with every refusal; nothing is written then.
-
-        The same `key` of the same user gets the first answer again; with another JobSpec it is refused.
-        """
-        if key is not None and not 0 < len(key) <= MAX_KEY:
-            raise refused("request-invalid", _("an Idempotency-Key has 1 to 200 characters"), field="Idempotency-Key")
-        spec = _parsed(raw)
-        digest = _digest(spec)
-        first = await self._first_answer(principal, key, digest)
-        if first is not None:
-            return first
-        context = await self._planner.context(spec, principal, ingest_address, dry_run=False)
-        refusals = admit(context)
-        if refusals:
-            raise RefusedError(refusals)
-        simulated = await self._planner.hardware.simulated(context.pools)
-        try:
-            async with self._database.begin() as session:
-                row = await self._insert(session, principal, context, simulated)
-                if key is not None:
-                    session.add(_idempotency(principal, key, digest, row))
-                entry = AuditEntry(principal.username, "job.submit", row.id, address, {"experiment": row.experiment})
-                self._audit.record(session, entry)
-        except IntegrityError:  # the same key came in twice at once; the other one was first
-            first = await self._first_answer(principal, key, digest)
-            if first is None:
-                raise
-            return first
-        self._wakeups.notify("launcher", "jobs")
-        return row
+        """Admit a JobSpec and queue it for `principal`; see `Submissions.submit`."""
+        return await self._submissions.submit(Request(principal, principal, key, ingest_address, address), raw)
 
     async def dry_run(self, principal: Principal, raw: Any, *, ingest_address: str) -> DryRun:
         """What `submit` would say, and what the job would get. Changes nothing."""
-        spec = _parsed(raw)
-        context = await self._planner.context(spec, principal, ingest_address, dry_run=True)
-        return DryRun(admit(context), self._planner.preview(context, principal.username))
-
-    async def _first_answer(self, principal: Principal, key: str | None, digest: str) -> JobRow | None:
-        if key is None:
-            return None
-        async with self._database.session() as session:
-            known = await repo.idempotent(session, principal.user_id, key)
-            if known is None:
-                return None
-            if known.request_digest != digest:
-                raise refused(
-                    "idempotency-conflict",
-                    _("this Idempotency-Key was used for another submission"),
-                    _("use a new key for a new submission"),
-                )
-            return await repo.get(session, known.job_id)
-
-    async def _insert(
-        self, session: AsyncSession, principal: Principal, context: AdmissionContext, simulated: bool
-    ) -> JobRow:
-        spec, now = context.spec, self._clock.now()
-        assert isinstance(context.runtime, ResolvedRuntime)
-        project = await self._projects.get_or_create(session, principal, spec.metadata.project)
-        row = JobRow(
-            id=self._clock.new_id(),
-            owner_id=principal.user_id,
-            project_id=project.id,
-            owner=principal.username,
-            project=spec.metadata.project,
-            experiment=spec.metadata.name,
-            display_name=spec.metadata.display_name,
-            recipe=spec.spec.recipe.name,
-            recipe_version=spec.spec.recipe.version,
-            framework=spec.spec.framework.kind,
-            spec=spec.to_json(),
-            package_digest=spec.provenance.package_digest,
-            runtime=context.runtime.to_json(),
-            simulated=simulated,
-            demand=[vars(pool) for pool in context.pools],
-            priority=spec.spec.priority,
-            max_seconds=spec.spec.limits.max_duration,
-            desired="run",
-            paused=False,
-            approval="none",
-            phase="queued",
-            phase_since=now,
-            conditions=[],
-            cleanup="none",
-            attempt=1,
-            version=1,
-            created_at=now,
-        )
-        session.add(row)
-        await session.flush()
-        session.add(AttemptRow(job_id=row.id, n=1, phase="queued", placement=[], created_at=now))
-        session.add(
-            JobEventRow(
-                job_id=row.id,
-                seq=1,
-                time=now,
-                kind="submitted",
-                attempt=1,
-                from_phase="",
-                to_phase="queued",
-                ignored=False,
-                data={"actor": principal.username},
-            )
-        )
-        return row
+        return await self._submissions.dry_run(principal, raw, ingest_address=ingest_address)
 
     # --- look -----------------------------------------------------------------------------------------------------
 
@@ -205,6 +76,11 @@ class JobService:
         async with self._database.session() as session:
             return await repo.attempts_of(session, job_ids)
 
+    async def followers(self, principal: Principal, job_id: str) -> Sequence[JobRow]:
+        """The runs that repeat or go on from this one, oldest first; those that the caller may see."""
+        async with self._database.session() as session:
+            return await repo.followers(session, principal, job_id)
+
     async def events(
         self, principal: Principal, job_id: str, *, after: int = 0, limit: int = 100
     ) -> tuple[Sequence[JobEventRow], int | None]:
@@ -231,23 +107,3 @@ class JobService:
         await self._ledger.apply(job_id, Event.CANCEL, evidence)
         await self._audit.record_alone(AuditEntry(principal.username, "job.cancel", job_id, address))
         return await self.get(principal, job_id)
-
-
-def _parsed(raw: Any) -> JobSpec:
-    spec, refusals = parse_jobspec(raw)
-    if spec is None:
-        raise RefusedError(refusals)
-    return spec
-
-
-def _digest(spec: JobSpec) -> str:
-    try:
-        return digest_json(spec.to_json())
-    except ValueError:
-        return ""  # admission refuses it; a digest is needed only for what is admitted
-
-
-def _idempotency(principal: Principal, key: str, digest: str, row: JobRow) -> IdempotencyRow:
-    return IdempotencyRow(
-        owner_id=principal.user_id, key=key, request_digest=digest, job_id=row.id, created_at=row.created_at
-    )
