@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from tuneplane_server.domain.checkpoints import FoundCheckpoint, newest_complete
+from tuneplane_server.domain.checkpoints import (
+    FoundCheckpoint,
+    complete_steps,
+    newest_complete,
+    next_start,
+    of_step,
+)
 from tuneplane_server.domain.classify import Exit, classify
 from tuneplane_server.domain.phases import Phase, Reason, StopCause, Verdict
 from tuneplane_server.domain.reasons import REASONS, fill
@@ -150,3 +156,28 @@ def test_the_newest_complete_checkpoint_of_the_latest_attempt_is_taken() -> None
     ]
     assert newest_complete(found) == found[0]
     assert newest_complete([]) is None
+
+
+def test_the_checkpoint_of_a_step_is_a_complete_one_where_there_is_one() -> None:
+    whole, cut, again = (
+        FoundCheckpoint(1, "checkpoint-10", 10, complete=True),
+        FoundCheckpoint(2, "checkpoint-10", 10, complete=False, problem="cut off"),
+        FoundCheckpoint(2, "checkpoint-20", 20, complete=False, problem="cut off"),
+    )
+    assert of_step([whole, cut, again], 10) == whole
+    assert of_step([whole, cut, again], 20) == again
+    assert of_step([whole, cut, again], 30) is None
+    assert complete_steps([again, cut, whole, whole]) == [10]
+
+
+def test_a_further_attempt_starts_where_the_last_one_was_or_where_that_one_started() -> None:
+    first = FoundCheckpoint(1, "checkpoint-10", 10, complete=True)
+    second = FoundCheckpoint(2, "checkpoint-5", 5, complete=True)
+    cut = FoundCheckpoint(2, "checkpoint-6", 6, complete=False, problem="cut off")
+    assert next_start([first, second, cut], 2, "/older") == second
+    assert (
+        next_start([first, cut], 2, "/older") == "/older"
+    )  # it was asked to start there: not from the newer checkpoint-10
+    assert next_start([first, cut], 2, None) == first
+    assert next_start([], 1, "/of/another/run") == "/of/another/run"
+    assert next_start([], 1, None) is None

@@ -16,7 +16,7 @@ from tuneplane_server.background.leases import Lease
 from tuneplane_server.background.leftovers import LeftoverShipper
 from tuneplane_server.background.loop import BackOffError, Work
 from tuneplane_server.background.writing import RoleWriter
-from tuneplane_server.domain.checkpoints import FoundCheckpoint, newest_complete
+from tuneplane_server.domain.checkpoints import FoundCheckpoint, next_start
 from tuneplane_server.domain.phases import Cleanup, Phase
 from tuneplane_server.domain.retries import may_retry
 from tuneplane_server.domain.transitions import PAUSED, Event
@@ -155,15 +155,16 @@ class Reaper:
         if not gone:
             await self._writer.set_condition(row, lease, RETRY_PENDING, {})
             return True
-        data = {"resume_from": await self._resume_point(row)}
+        started_from = next(item.resume_from for item in attempts if item.n == row.attempt)
+        data = {"resume_from": await self._resume_point(row, started_from)}
         event = Event.PARKED if paused else Event.RETRIED
         if await self._writer.apply(row, lease, event, data=data):
             await self._tokens.revoke(row.id, row.attempt)
         return True
 
-    async def _resume_point(self, row: JobRow) -> str | None:
-        found = newest_complete(await self._artifacts.checkpoints(row.id))
-        if found is None:
-            return None
+    async def _resume_point(self, row: JobRow, started_from: str | None) -> str | None:
+        found = next_start(await self._artifacts.checkpoints(row.id), row.attempt, started_from)
+        if not isinstance(found, FoundCheckpoint):
+            return found
         paths = self._leftovers.storage.attempt(row.owner, row.project, row.id, found.attempt)
         return str(paths.out / found.path)

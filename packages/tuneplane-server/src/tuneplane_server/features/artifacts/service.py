@@ -102,7 +102,7 @@ class ArtifactService:
         """Of every attempt that is registered."""
         async with self._database.session() as session:
             rows = await repo.checkpoints(session, job_id)
-        return [FoundCheckpoint(row.attempt, row.path, row.step, row.complete) for row in rows]
+        return [FoundCheckpoint(row.attempt, row.path, row.step, row.complete, row.problem) for row in rows]
 
     async def listing(self, job_id: str) -> Listing:
         async with self._database.session() as session:
