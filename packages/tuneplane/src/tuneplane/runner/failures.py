@@ -9,6 +9,7 @@ ENTRYPOINT_MISSING = "entrypoint-missing"  # the experiment, its script, or the 
 STORAGE_FAILED = "storage-failed"
 DISK_FULL = "disk-full"
 RUNNER_FAILED = "runner-failed"
+CONTAINER_LOST = "container-lost"  # an earlier runner of the attempt died on the way
 
 # Before there is an outcome to write, this prefix on stderr tells the server which line is the reason.
 PREFIX = "TUNEPLANE-BOOTSTRAP: "

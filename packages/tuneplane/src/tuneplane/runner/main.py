@@ -1,4 +1,5 @@
-"""`python runner.pex <capsule dir>`: one machine of one attempt, from the capsule to the outcome (design §3.5).
+"""`python runner.pex <capsule dir>`: one machine of one attempt, from the capsule to the outcome (design §3.5). Started a
+second time it starts nothing (claim.py).
 
 Exit code: the trainer's; 128 + signal when it was killed; 78 when it could not be started; 143 when the run was stopped before that.
 """
@@ -15,23 +16,23 @@ from tuneplane.contract.words import RUNNER_EXIT_PLATFORM
 from tuneplane.runner import limits
 from tuneplane.runner.artifacts import Hasher, artifacts_path, build_index
 from tuneplane.runner.capsule import Capsule, read_capsule, verify_runner
+from tuneplane.runner.claim import Claim, take_claim
 from tuneplane.runner.environment import REPORT_DIR, build_environment
 from tuneplane.runner.failures import PREFIX, RUNNER_FAILED, StartError, storage_error
 from tuneplane.runner.files import write_json
 from tuneplane.runner.machine import describe_machine, machine_rank
 from tuneplane.runner.metric_names import MetricNames
-from tuneplane.runner.outcome import outcome_of, outcome_path
+from tuneplane.runner.outcome import STOPPED_BEFORE_START, outcome_of, outcome_path
 from tuneplane.runner.process_tree import become_subreaper
 from tuneplane.runner.recorder import to_stderr
 from tuneplane.runner.report_files import ReportFiles
 from tuneplane.runner.report_lines import ReportLines
 from tuneplane.runner.reporting import Reporting, running_archive
+from tuneplane.runner.second_start import follow_earlier
 from tuneplane.runner.stopping import StopRequest
 from tuneplane.runner.trainer import Ending, Trainer, command_for_people
 from tuneplane.runner.watcher import Watcher
 from tuneplane.runner.workspace import fill_work_dir, make_work_dir, remove_work_dir, write_command_files
-
-_STOPPED_BEFORE_START = 143  # 128 + SIGTERM
 
 
 def main(argv: Optional[List[str]] = None) -> int:
@@ -46,6 +47,9 @@ def main(argv: Optional[List[str]] = None) -> int:
         capsule = read_capsule(arguments[0], environ)
         rank = machine_rank(environ)
         os.makedirs(capsule.out_dir, mode=0o755, exist_ok=True)
+        claim = take_claim(capsule.spool_dir, rank)
+        if not claim.mine:
+            return follow_earlier(claim, capsule, rank, stop)
         reporting = Reporting(capsule, rank, environ, stop.cancel)
     except StartError as error:
         to_stderr(f"{PREFIX}{error.code}: {error.detail}\n")
@@ -54,18 +58,25 @@ def main(argv: Optional[List[str]] = None) -> int:
         failure = storage_error("the storage root cannot be written", error)
         to_stderr(f"{PREFIX}{failure.code}: {failure.detail}\n")
         return RUNNER_EXIT_PLATFORM
-    return Runner(capsule, rank, environ, reporting, stop).run()
+    return Runner(capsule, rank, environ, claim, reporting, stop).run()
 
 
 class Runner:
     """One attempt on one machine. `run` reads as the life of a job; everything else is a step of it."""
 
     def __init__(
-        self, capsule: Capsule, rank: int, environ: Mapping[str, str], reporting: Reporting, stop: StopRequest
+        self,
+        capsule: Capsule,
+        rank: int,
+        environ: Mapping[str, str],
+        claim: Claim,
+        reporting: Reporting,
+        stop: StopRequest,
     ) -> None:
         self._capsule = capsule
         self._rank = rank
         self._environ = environ
+        self._claim = claim
         self._reporting = reporting
         self._recorder = reporting.recorder
         self._stop = stop
@@ -108,7 +119,7 @@ class Runner:
             raise StartError(error.code, error.detail) from error
         cwd = write_command_files(capsule, command, self._work_dir)
         environment = build_environment(capsule, machine, self._environ, command.env)
-        if self._stop.cause is not None:
+        if self._told_to_stop():
             return None
         become_subreaper()
         self._recorder.follow_reports(ReportFiles(os.path.join(self._work_dir, REPORT_DIR)), self._reports)
@@ -126,7 +137,7 @@ class Runner:
         kill_at: Optional[float] = None
         killed = False
         while not trainer.ended():
-            if self._stop.cause is not None and kill_at is None:
+            if self._told_to_stop() and kill_at is None:
                 kill_at = monotonic() + self._capsule.grace
                 self._recorder.event("signal", {"signal": self._stop.cause})
                 self._recorder.say(f"{self._stop.cause}: the trainer has {self._capsule.grace:g} s to end")
@@ -148,6 +159,12 @@ class Runner:
                 "processes-left", f"the trainer left {ending.left_behind} processes behind; they were ended"
             )
         return ending
+
+    def _told_to_stop(self) -> bool:
+        """By a signal, by the console, or through a later start of this attempt."""
+        if self._stop.cause is None and self._claim.told_to_stop():
+            self._stop.passed_on()
+        return self._stop.cause is not None
 
     def _conclude(self, ending: Optional[Ending], failure: Optional[StartError]) -> int:
         """Records first, on disk; then the console, for as long as the drain may take."""
@@ -179,7 +196,7 @@ class Runner:
             self._write(path, dict(outcome, spool_drained=True))
         if ending is not None:
             return ending.shell_code
-        return _STOPPED_BEFORE_START if stopped else RUNNER_EXIT_PLATFORM
+        return STOPPED_BEFORE_START if stopped else RUNNER_EXIT_PLATFORM
 
     def _index(self) -> Dict[str, object]:
         return build_index(self._capsule, self._hasher, limits.INDEX_SECONDS, limits.HASH_SECONDS)

@@ -10,6 +10,8 @@ from tuneplane.contract.words import OUTCOME_API_VERSION, OUTCOME_FILE
 from tuneplane.runner.capsule import Capsule
 from tuneplane.runner.trainer import Ending
 
+STOPPED_BEFORE_START = 143  # exit code of the runner then: 128 + SIGTERM
+
 
 def outcome_of(
     capsule: Capsule,

@@ -1,4 +1,4 @@
-"""The spool's directory: numbered segments, and `ack.json` with what the console has stored.
+"""The spool's directory: numbered segments, `ack.json` with what the console has stored, and `claim` (claim.py).
 
 A segment is final once a newer one exists. Writer and reader share nothing but these files, so a reader after the
 writer's death (`leftovers`) sees the same as one beside it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from typing import Dict, List
 
 from tuneplane.runner.files import remove, write_json
@@ -22,6 +23,18 @@ _KEY = re.compile(r"[0-9]+/[a-z]+\Z")
 def rank_directory(spool_dir: str, machine_rank: int) -> str:
     """Each machine of a job spools below its own directory: they share one file system."""
     return os.path.join(spool_dir, f"{RANK_DIR}{machine_rank}")
+
+
+def make_rank_directory(spool_dir: str, machine_rank: int) -> str:
+    """With the parent's permissions: who sends the leftovers, the engine, need not be the container's user."""
+    directory = rank_directory(spool_dir, machine_rank)
+    os.makedirs(spool_dir, mode=0o755, exist_ok=True)
+    try:
+        os.mkdir(directory)
+    except FileExistsError:
+        return directory
+    os.chmod(directory, stat.S_IMODE(os.stat(spool_dir).st_mode) & 0o777)
+    return directory
 
 
 def segment_path(directory: str, number: int) -> str:

@@ -8,14 +8,13 @@ Used by one thread (the recorder).
 from __future__ import annotations
 
 import os
-import stat
 from time import monotonic, time
 from typing import Any, Dict, List, Optional, Tuple
 
 from tuneplane.contract.words import STREAM_EVENT, STREAM_LOG
 from tuneplane.runner import frames, limits
 from tuneplane.runner.files import write_all
-from tuneplane.runner.segments import list_segments, rank_directory, read_ack, segment_path, used_bytes
+from tuneplane.runner.segments import list_segments, make_rank_directory, read_ack, segment_path, used_bytes
 
 _BUFFER_BYTES = 4 * 1024 * 1024
 _RECOUNT_SECONDS = 0.2
@@ -25,7 +24,7 @@ class Spool:
     """`spool_dir` is the attempt's spool directory; this machine writes below `rank-<machine_rank>`."""
 
     def __init__(self, spool_dir: str, attempt: int, machine_rank: int, max_bytes: int = limits.SPOOL_BYTES) -> None:
-        self.directory = rank_directory(spool_dir, machine_rank)
+        self.directory = make_rank_directory(spool_dir, machine_rank)
         self.attempt = attempt
         self.machine_rank = machine_rank
         self.lost: Dict[str, int] = {}  # stream -> records dropped, whole life
@@ -40,7 +39,6 @@ class Spool:
         self._size = 0
         self._synced = True
         self._synced_at = monotonic()
-        _make_directory(spool_dir, self.directory)
         self._seq = self._last_seqs()
         numbers = list_segments(self.directory)
         self._number = numbers[-1] if numbers else 0
@@ -168,13 +166,3 @@ class Spool:
                 for frame, _ in frames.decode(file.read())[0]:
                     seqs[frame.key] = max(seqs.get(frame.key, 0), frame.seq)
         return seqs
-
-
-def _make_directory(parent: str, directory: str) -> None:
-    """With the parent's permissions: who sends the leftovers, the engine, need not be the container's user."""
-    os.makedirs(parent, mode=0o755, exist_ok=True)
-    try:
-        os.mkdir(directory)
-    except FileExistsError:
-        return
-    os.chmod(directory, stat.S_IMODE(os.stat(parent).st_mode) & 0o777)

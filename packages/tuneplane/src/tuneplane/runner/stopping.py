@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import threading
 from typing import Any, Optional
@@ -35,6 +36,19 @@ class StopRequest:
                 return
             self.cause = "cancel"
         self._wake()
+
+    def passed_on(self) -> None:
+        """Another runner of this attempt was told to stop in our place."""
+        if self.cause is None:
+            self.cause = signal.Signals(signal.SIGTERM).name
+
+    def wait(self, seconds: float) -> None:
+        """Until something happens, at most so long."""
+        select.select([self.fd], [], [], seconds)
+        try:
+            os.read(self.fd, 4096)
+        except BlockingIOError:
+            return
 
     def _on_signal(self, number: int, frame: Any) -> None:
         # Runs on the main thread between two bytecodes: no lock here, cancel() may hold it on another thread only.
