@@ -30,14 +30,14 @@ async def _migrate(url: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("template") / "template.db"
     asyncio.run(_migrate(f"sqlite+aiosqlite:///{path}"))
     return path
 
 
 @pytest.fixture(scope="session")
-def _postgres_template(postgres_server: PostgresServer) -> str:
+def postgres_template(postgres_server: PostgresServer) -> str:
     name = f"template_{uuid.uuid4().hex}"
     postgres_server.create(name)
     asyncio.run(_migrate(postgres_server.url(name)))
@@ -45,19 +45,19 @@ def _postgres_template(postgres_server: PostgresServer) -> str:
 
 
 @pytest.fixture
-def migrated_sqlite_url(_sqlite_template: Path, tmp_path: Path) -> str:
+def migrated_sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
     """URL of a migrated SQLite database of this test's own."""
     path = tmp_path / "data" / "tuneplane.db"
     path.parent.mkdir()
-    shutil.copy(_sqlite_template, path)
+    shutil.copy(sqlite_template, path)
     return f"sqlite+aiosqlite:///{path}"
 
 
 @pytest.fixture
-def migrated_postgres_url(postgres_server: PostgresServer, _postgres_template: str) -> Iterator[str]:
+def migrated_postgres_url(postgres_server: PostgresServer, postgres_template: str) -> Iterator[str]:
     """URL of a migrated Postgres database of this test's own."""
     name = f"test_{uuid.uuid4().hex}"
-    postgres_server.create(name, _postgres_template)
+    postgres_server.create(name, postgres_template)
     yield postgres_server.url(name)
     postgres_server.drop(name)
 

@@ -1,0 +1,318 @@
+"""The ledger under random histories: submits, cancels, pauses, ends, faults, repeated and late events, two consoles, and a
+process that dies between any two writes. What must hold is checked after every step and at the end, on SQLite and Postgres.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import hypothesis
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from sqlalchemy import select
+
+from tests.tuneplane_server.background.mortal import DeadError, MortalHarness
+from tests.tuneplane_server.executors.scripted import ScriptedExecutor
+from tests.tuneplane_server.harness import gpu_pool, jobspec
+from tuneplane_server.domain.classify import Exit
+from tuneplane_server.domain.phases import LIVE, TERMINAL, Phase, Reason, Verdict
+from tuneplane_server.domain.transitions import Event
+from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.governance.tables import QuotaRow
+from tuneplane_server.features.hardware.tables import GpuHoldRow
+from tuneplane_server.features.jobs.ledger import Guard
+from tuneplane_server.features.jobs.tables import JobEventRow, JobRow
+
+if TYPE_CHECKING:
+    from tests.services.databases import PostgresServer
+
+CARDS, QUOTA = 8, 8
+EXITS = {
+    "succeeded": Exit(exit_code=0),
+    "failed": Exit(exit_code=1),
+    "no-outcome": Exit(exit_code=0),
+    "killed": Exit(exit_code=137, signal=9),
+}
+WORDS = ("succeeded", "failed")  # ends of which the runner leaves its word
+# Evidence of these may come again or late; what a role does only once is not evidence.
+SIGHTINGS = {"running", "unreachable", "outcome", "ended", "overdue", "cleaned", "settled"}
+LAST_ROUNDS = 60  # more than any history here needs to come to its end
+jobs = st.integers(0, 5)
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """`url`: a migrated, empty database; it is this history's own."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.folder = Path(tempfile.mkdtemp(prefix="ledger-machine-"))
+        self.world = ScriptedExecutor(gpus=CARDS)
+        self.console = MortalHarness(url, self.folder, self.world)
+        self.ids: list[str] = []
+        self.ended: dict[str, tuple[Any, ...]] = {}
+        self.cancelled: dict[str, int] = {}  # run -> the attempt it was at
+        self.users: list[Principal] = self.run(self._people())
+
+    def run[T](self, doing: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(doing)
+
+    async def _people(self) -> list[Principal]:
+        users = [await self.console.user(name) for name in ("ada", "bob")]
+        for user in users:
+            await self.console.bring_package(user)
+        async with self.console.services.database.begin() as session:
+            now = self.console.time.now
+            session.add(
+                QuotaRow(scope="user", subject_id=users[1].user_id, limits={"gpus": QUOTA}, version=1, updated_at=now, updated_by="test")
+            )  # fmt: skip
+        return users
+
+    # --- what people do -------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: len(self.ids) < 6 and self.world.reachable)  # what there is must be known once
+    @rule(
+        who=st.integers(0, 1), gpus=st.sampled_from((1, 2, 4, 6)), priority=st.integers(-1, 1), infra=st.integers(0, 2)
+    )
+    def submit(self, who: int, gpus: int, priority: int, infra: int) -> None:
+        limits = {"retries": {"infra": infra}, "max_duration": 3600}
+        spec = jobspec(resources=gpu_pool(gpus), priority=priority, limits=limits)
+        self.ids.append(self.run(self.console.submit(self.users[who], spec)))
+
+    @rule(which=jobs, event=st.sampled_from((Event.CANCEL, Event.PAUSE, Event.RESUME, Event.RESUME)))
+    def ask(self, which: int, event: Event) -> None:
+        if (job := self._job(which)) is None:
+            return
+        ledger = self.console.services.ledger
+        self.run(ledger.apply(job.id, event, ledger.evidence(data={"actor": "ada"})))
+        if event is Event.CANCEL and job.phase not in TERMINAL:
+            self.cancelled.setdefault(job.id, job.attempt)
+
+    # --- what happens out there -----------------------------------------------------------------------------------
+
+    @rule(which=jobs, how=st.sampled_from((*EXITS, "vanished")))
+    def end(self, which: int, how: str) -> None:
+        job = self._job(which)
+        container = self.world.containers.get((job.id, job.attempt)) if job else None
+        if job is None or container is None or not container.running:
+            return
+        if how == "vanished":
+            del self.world.containers[job.id, job.attempt]
+            return
+        if how in WORDS:
+            self.run(self.console.write_outcome(job.id, how))
+        container.exit = EXITS[how]
+
+    @rule(which=jobs)
+    def ignore_signals(self, which: int) -> None:
+        for (job_id, _attempt), container in self.world.containers.items():
+            if which < len(self.ids) and job_id == self.ids[which]:
+                container.ignores_sigterm = True
+
+    @rule(reachable=st.booleans(), cleans=st.booleans())
+    def weather(self, reachable: bool, cleans: bool) -> None:
+        self.world.reachable, self.world.cleans = reachable, cleans
+
+    @rule(seconds=st.sampled_from((1, 30, 130, 700, 4000)))
+    def wait(self, seconds: int) -> None:
+        self.console.time.pass_(seconds)
+
+    # --- what the console does ------------------------------------------------------------------------------------
+
+    @rule(times=st.integers(1, 2))
+    def work(self, times: int) -> None:
+        self.run(self.console.round(times))
+
+    @rule(fuse=st.integers(1, 40))
+    def work_and_die(self, fuse: int) -> None:
+        self.console.life.fuse = fuse
+        self.run(self._die())
+
+    @rule(which=jobs, late=st.integers(0, 40))
+    def hear_again(self, which: int, late: int) -> None:
+        """Something that was seen once is told again, as of the attempt it was seen of."""
+        if (job := self._job(which)) is None:
+            return
+        told = [
+            event for event in self.run(self.console.events(job.id)) if event.kind in SIGHTINGS and not event.ignored
+        ]
+        if told:
+            self.run(self._tell(told[late % len(told)]))
+
+    @rule()
+    def another_console_works(self) -> None:
+        self.run(self._by_another())
+
+    async def _die(self) -> None:
+        console = self.console
+        try:
+            await console.round()
+        except DeadError:
+            pass
+        for loop in console.roles.loops:
+            await loop.idle()
+        console.life.fuse = 0
+        old = console.services
+        await console.restart()
+        await old.database.close()
+
+    async def _by_another(self) -> None:
+        other = self.console.replica()
+        try:
+            await other.round()
+            for loop in other.roles.loops:
+                await loop._leases.release(loop._held.values())
+        finally:
+            await other.services.database.close()
+
+    async def _tell(self, told: JobEventRow) -> None:
+        verdict = None
+        if told.data.get("verdict"):
+            reason = told.data["reason"]
+            verdict = Verdict(
+                Phase(told.data["verdict"]), Reason(**reason) if reason else None, told.data["verdict"] == "succeeded"
+            )
+        ledger = self.console.services.ledger
+        evidence = ledger.evidence(verdict=verdict, data={"again": True})
+        await ledger.apply(told.job_id, Event(told.kind), evidence, guard=Guard(told.attempt))
+
+    # --- what must hold -------------------------------------------------------------------------------------------
+
+    @invariant()
+    def holds(self) -> None:
+        self.run(self._check())
+
+    async def _check(self) -> None:
+        async with self.console.services.database.session() as session:
+            rows = {row.id: row for row in await session.scalars(select(JobRow))}
+            held = list(await session.scalars(select(GpuHoldRow)))
+            events = list(await session.scalars(select(JobEventRow).order_by(JobEventRow.job_id, JobEventRow.seq)))
+        self._cards_are_held_once(rows, held)
+        self._histories_are_whole(rows, events)
+        for row in rows.values():
+            self._ends_are_written_once(row)
+            assert row.id not in self.cancelled or (row.desired, row.attempt) == ("cancel", self.cancelled[row.id])
+        # No launch twice, and what is out there has its cards.
+        assert len(self.world.created) == len(set(self.world.created))
+        holders = {(hold.job_id, hold.attempt) for hold in held}
+        assert set(self.world.containers) <= holders
+        await self._every_phase_has_an_owner(rows)
+
+    def _cards_are_held_once(self, rows: dict[str, JobRow], held: list[GpuHoldRow]) -> None:
+        assert len({(hold.node, hold.gpu_index) for hold in held}) == len(held) <= CARDS
+        for hold in held:
+            row = rows[hold.job_id]
+            assert row.attempt == hold.attempt
+            assert row.phase != "queued"
+            assert row.cleanup != "confirmed", "cards are freed in the transaction that records the proof"
+        assert sum(rows[hold.job_id].owner_id == self.users[1].user_id for hold in held) <= QUOTA
+        for row in rows.values():
+            if row.phase in LIVE and row.cleanup != "confirmed":
+                mine = sum(hold.job_id == row.id for hold in held)
+                assert mine == row.spec["spec"]["resources"]["pools"][0]["gpus_per_node"]
+
+    def _histories_are_whole(self, rows: dict[str, JobRow], events: list[JobEventRow]) -> None:
+        phase: dict[str, str] = {}
+        count: dict[str, int] = {}
+        for event in events:
+            count[event.job_id] = count.get(event.job_id, 0) + 1
+            assert event.seq == count[event.job_id]
+            assert event.from_phase == phase.get(event.job_id, "")
+            assert not event.ignored or event.from_phase == event.to_phase
+            phase[event.job_id] = event.to_phase
+        assert phase == {row.id: row.phase for row in rows.values()}
+
+    def _ends_are_written_once(self, row: JobRow) -> None:
+        if row.phase in TERMINAL:
+            end = (row.phase, row.reason, row.finished_at, row.attempt)
+            assert self.ended.setdefault(row.id, end) == end
+        else:
+            assert row.id not in self.ended
+
+    async def _every_phase_has_an_owner(self, rows: dict[str, JobRow]) -> None:
+        due = {work.row_id for loop in self.console.roles.loops for work in await loop.role.due()}
+        for row in rows.values():
+            if row.phase in LIVE:
+                assert row.id in due, f"nobody looks after {row.phase}"
+
+    def teardown(self) -> None:
+        """The weather clears, and everything comes to its end: nothing stuck, nothing held, nothing out there."""
+        try:
+            self.run(self._come_to_an_end())
+        finally:
+            self.run(self.console.close())
+            self.loop.close()
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    async def _come_to_an_end(self) -> None:
+        self.world.reachable = self.world.cleans = True
+        ledger = self.console.services.ledger
+        for job_id in self.ids:
+            await ledger.apply(job_id, Event.RESUME, ledger.evidence(data={"actor": "ada"}))
+        for _round in range(LAST_ROUNDS):
+            if all([(await self.console.job(job_id)).phase in TERMINAL for job_id in self.ids]):
+                break
+            await self.console.round()
+            self.console.time.pass_(130)
+            for (job_id, attempt), container in self.world.containers.items():
+                if container.running and (await self.console.job(job_id)).attempt == attempt:
+                    await self.console.write_outcome(job_id)
+                    container.exit = EXITS["succeeded"]
+        await self.console.round(2)
+        await self._check()
+        for job_id in self.ids:
+            job = await self.console.job(job_id)
+            assert job.phase in TERMINAL, f"{job_id} is stuck in {job.phase}"
+            assert job.cleanup == (
+                "none" if job.handle is None and job.started_at is None and job.cleanup == "none" else "confirmed"
+            )
+        assert await self.console.held_gpus() == []
+        assert self.world.containers == {}
+
+    def _job(self, which: int) -> JobRow | None:
+        return self.run(self.console.job(self.ids[which])) if which < len(self.ids) else None
+
+
+# Not made smaller on failure: a step is a transaction, and the printed history with its blob is enough to repeat it.
+HISTORIES = settings(
+    max_examples=int(os.environ.get("TUNEPLANE_TEST_HISTORIES", "8")),
+    stateful_step_count=40,
+    deadline=None,
+    phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
+pytestmark = pytest.mark.timeout(1800)
+
+
+def test_no_history_breaks_the_ledger_on_sqlite(sqlite_template: Path, tmp_path: Path) -> None:
+    def machine() -> LedgerMachine:
+        file = tmp_path / f"{uuid.uuid4().hex}.db"
+        shutil.copy(sqlite_template, file)
+        return LedgerMachine(f"sqlite+aiosqlite:///{file}")
+
+    run_state_machine_as_test(machine, settings=HISTORIES)
+
+
+def test_no_history_breaks_the_ledger_on_postgres(postgres_server: PostgresServer, postgres_template: str) -> None:
+    names: list[str] = []
+
+    def machine() -> LedgerMachine:
+        names.append(f"machine_{uuid.uuid4().hex}")
+        postgres_server.create(names[-1], postgres_template)
+        return LedgerMachine(postgres_server.url(names[-1]))
+
+    try:
+        run_state_machine_as_test(machine, settings=HISTORIES)
+    finally:
+        for name in names:
+            postgres_server.drop(name)
