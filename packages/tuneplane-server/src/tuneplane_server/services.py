@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tuneplane_server.clock import SYSTEM_CLOCK, Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.executors.port import Executor
+from tuneplane_server.features.accounts.limits import RateLimits
 from tuneplane_server.features.accounts.service import AccountService
 from tuneplane_server.features.accounts.sessions import SessionSigner, load_key
 from tuneplane_server.features.artifacts.service import ArtifactService
@@ -21,14 +22,17 @@ from tuneplane_server.features.ingest.gate import Gate
 from tuneplane_server.features.ingest.service import IngestService
 from tuneplane_server.features.jobs.ledger import Ledger
 from tuneplane_server.features.jobs.planning import Planner
+from tuneplane_server.features.jobs.resume_points import ResumePoints
 from tuneplane_server.features.jobs.run_outputs import RunOutputsOfJobs
 from tuneplane_server.features.jobs.service import JobService
 from tuneplane_server.features.jobs.signals import LedgerSignals
+from tuneplane_server.features.jobs.steering import JobSteering
 from tuneplane_server.features.jobs.submission import Submissions
 from tuneplane_server.features.packages.service import PackageService
 from tuneplane_server.features.projects.service import ProjectService
 from tuneplane_server.features.telemetry.limits import TelemetryLimits
 from tuneplane_server.features.telemetry.service import TelemetryService
+from tuneplane_server.findings import Findings
 from tuneplane_server.instance import instance_id
 from tuneplane_server.settings import Settings
 from tuneplane_server.storage.layout import StorageRoot
@@ -36,6 +40,7 @@ from tuneplane_server.storage.objects import ObStore, open_store
 from tuneplane_server.wakeups import Wakeups
 
 if TYPE_CHECKING:
+    from tuneplane_server.background.duty import Duty
     from tuneplane_server.background.roles import BackgroundRoles
 
 MIB = 1024 * 1024
@@ -81,8 +86,21 @@ class Services:
         return Database(self.settings.database)
 
     @cached_property
+    def findings(self) -> Findings:
+        return Findings(self.clock)
+
+    @cached_property
     def wakeups(self) -> Wakeups:
-        return Wakeups()
+        if self._redis_url is None:
+            return Wakeups()
+        from tuneplane_server.redis_wakeups import RedisWakeups
+
+        return RedisWakeups(self._redis_url, self.findings)
+
+    @property
+    def _redis_url(self) -> str | None:
+        url = self.settings.redis_url
+        return None if url is None else url.get_secret_value()
 
     @cached_property
     def storage(self) -> StorageRoot:
@@ -115,7 +133,8 @@ class Services:
         secret = self.settings.web_jwt_secret
         key = load_key(secret.get_secret_value() if secret else None, self.settings.state_dir / "session.key")
         lifetime = timedelta(hours=self.settings.session_hours)
-        return AccountService(self.database, self.clock, SessionSigner(key, lifetime), self.audit)
+        limits = RateLimits(self._redis_url)
+        return AccountService(self.database, self.clock, SessionSigner(key, lifetime), self.audit, limits)
 
     @cached_property
     def projects(self) -> ProjectService:
@@ -157,6 +176,14 @@ class Services:
     def jobs(self) -> JobService:
         return JobService(self.database, self.submissions, self.ledger, self.audit)
 
+    @cached_property
+    def resume_points(self) -> ResumePoints:
+        return ResumePoints(self.database, self.storage, lambda job_id: self.artifacts.checkpoints(job_id))
+
+    @cached_property
+    def steering(self) -> JobSteering:
+        return JobSteering(self.jobs, self.ledger, self.submissions, self.resume_points, self.audit)
+
     # --- telemetry and artifacts of runs --------------------------------------------------------------------------
 
     @cached_property
@@ -188,3 +215,9 @@ class Services:
         from tuneplane_server.background.wiring import build_roles
 
         return build_roles(self)
+
+    @cached_property
+    def duty(self) -> Duty:
+        from tuneplane_server.background.wiring import build_duty
+
+        return build_duty(self)

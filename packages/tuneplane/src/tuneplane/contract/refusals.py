@@ -20,6 +20,8 @@ REFUSAL_CODES = frozenset(
         "spec-invalid", "spec-unknown-field", "project-foreign", "profile-unknown", "profile-invalid", "pool-impossible",
         "pool-heterogeneous", "roles-invalid", "runtime-unresolved", "runtime-form", "observability-url", "ingest-url", "data-missing",
         "model-missing", "env-reserved", "secret-missing", "sandbox-missing", "quota", "limit-invalid", "package-missing",
+        # going on from a checkpoint
+        "checkpoint-missing", "checkpoint-incomplete",
         # accounts and requests
         "not-signed-in", "forbidden", "not-found", "conflict", "idempotency-conflict", "too-many-requests", "setup-needed",
         "token-invalid", "password-weak", "not-yet", "request-invalid",

@@ -132,7 +132,7 @@ async def environment(request: Request, reader: Reader, job_id: str) -> Response
 async def head(request: Request, reader: Reader, job_id: str) -> Response:
     """The top of the page alone, for when the job changes under the reader's eyes."""
     row = await services_of(request).jobs.get(reader, job_id)
-    return pages_of(request).page(request, "job/_head.html", reader=reader, **await _frame(request, row))
+    return pages_of(request).page(request, "job/_head.html", reader=reader, **await _frame(request, row, reader))
 
 
 @router.post("/cancel")
@@ -150,13 +150,13 @@ async def _page(request: Request, reader: Principal, row: JobRow, tab: str, **va
     """The whole page, or for htmx the open tab alone."""
     part = "hx-request" in request.headers
     template = f"job/{tab}.html" if part else "job/page.html"
-    frame = await _frame(request, row)
+    frame = await _frame(request, row, reader)
     return pages_of(request).page(request, template, reader=reader, tab=tab, **frame, **values)
 
 
-async def _frame(request: Request, row: JobRow) -> dict[str, Any]:
+async def _frame(request: Request, row: JobRow, reader: Principal) -> dict[str, Any]:
     services = services_of(request)
-    view = await present(services, row)
+    view = await present(services, row, reader)
     return {
         "job": jobs_of.present(view.model_dump(by_alias=True), primary_metric(services, row.recipe)),
         "reason_class": jobs_of.reason_class,

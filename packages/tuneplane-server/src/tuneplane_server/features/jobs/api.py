@@ -1,4 +1,4 @@
-"""/api/v1/jobs: submit, list, one job, its events, cancel. Telemetry and artifacts of a job are their own features'."""
+"""/api/v1/jobs: submit, list, one job, its events, cancel, pause, resume, retry, approval. Telemetry and artifacts of a job are their own features'."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from tuneplane.i18n import _
-from tuneplane_server.features.accounts.deps import Reader, Writer, client_address, services_of
+from tuneplane_server.features.accounts.deps import Admin, Reader, Writer, client_address, services_of
+from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.presenting import present, present_list
 from tuneplane_server.features.jobs.query import JobQuery, check_query
+from tuneplane_server.features.jobs.steering import Asked
 from tuneplane_server.features.jobs.views import EventView, JobView, event_view
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 from tuneplane_server.web.problems import refused
@@ -20,11 +22,24 @@ router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
 
 Limit = Annotated[int, Query(ge=1, le=200)]
 Name = Annotated[str | None, Query(max_length=130)]
+MAX_STEP = 2**53
 
 
 class JobPage(BaseModel):
     items: list[JobView]
     next_cursor: str | None
+
+
+class ResumeRequest(BaseModel):
+    """`from_step`: the checkpoint to start from; absent: the newest complete one."""
+
+    model_config = ConfigDict(extra="forbid")
+    from_step: Annotated[int | None, Field(strict=True, ge=0, le=MAX_STEP)] = None
+
+
+class RejectRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    why: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 
 
 class EventPage(BaseModel):
@@ -54,7 +69,7 @@ async def submit(
         ingest_address=services.ingest_address,
         address=client_address(request),
     )
-    return await present(services_of(request), row)
+    return await present(services_of(request), row, principal)
 
 
 @router.get("")
@@ -84,13 +99,61 @@ async def list_jobs(
 @router.get("/{job_id}")
 async def show(request: Request, job_id: str, principal: Reader) -> JobView:
     services = services_of(request)
-    return await present(services, await services.jobs.get(principal, job_id))
+    return await present(services, await services.jobs.get(principal, job_id), principal)
 
 
 @router.post("/{job_id}/cancel", status_code=202)
 async def cancel(request: Request, job_id: str, principal: Writer) -> JobView:
     row = await services_of(request).jobs.cancel(principal, job_id, address=client_address(request))
-    return await present(services_of(request), row)
+    return await present(services_of(request), row, principal)
+
+
+@router.post("/{job_id}/pause", status_code=202)
+async def pause(request: Request, job_id: str, principal: Writer) -> JobView:
+    """A live job is stopped with its grace time and waits in the queue; a queued one is held back."""
+    row = await services_of(request).steering.pause(principal, job_id, address=client_address(request))
+    return await present(services_of(request), row, principal)
+
+
+@router.post("/{job_id}/resume", status_code=202, responses={201: {"model": JobView}})
+async def resume(
+    request: Request,
+    response: Response,
+    job_id: str,
+    principal: Writer,
+    wanted: ResumeRequest | None = None,
+    idempotency_key: Annotated[str | None, Header()] = None,
+) -> JobView:
+    """202: the paused job itself goes on. 201: of a job that is over a new run was made, whose `origin` it is."""
+    services = services_of(request)
+    step = wanted.from_step if wanted else None
+    row = await services.steering.resume(_asked(request, principal, idempotency_key), job_id, step=step)
+    if row.id != job_id:
+        response.status_code = 201
+    return await present(services, row, principal)
+
+
+@router.post("/{job_id}/retry", status_code=201)
+async def retry(
+    request: Request, job_id: str, principal: Writer, idempotency_key: Annotated[str | None, Header()] = None
+) -> JobView:
+    """A new run of the same JobSpec from scratch; its `origin` is this one."""
+    services = services_of(request)
+    row = await services.steering.retry(_asked(request, principal, idempotency_key), job_id)
+    return await present(services, row, principal)
+
+
+@router.post("/{job_id}/approve", status_code=202)
+async def approve(request: Request, job_id: str, principal: Admin) -> JobView:
+    row = await services_of(request).steering.approve(principal, job_id, address=client_address(request))
+    return await present(services_of(request), row, principal)
+
+
+@router.post("/{job_id}/reject", status_code=202)
+async def reject(request: Request, job_id: str, principal: Admin, wanted: RejectRequest) -> JobView:
+    """The job is cancelled; its owner reads `why`."""
+    row = await services_of(request).steering.reject(principal, job_id, wanted.why, address=client_address(request))
+    return await present(services_of(request), row, principal)
 
 
 @router.get("/{job_id}/events")
@@ -101,6 +164,10 @@ async def events(
     rows, more = await services_of(request).jobs.events(principal, job_id, after=after, limit=limit)
     items = [event_view(row) for row in rows]
     return EventPage(items=items, next_cursor=None if more is None else encode_cursor(more))
+
+
+def _asked(request: Request, principal: Principal, key: str | None) -> Asked:
+    return Asked(principal, key, services_of(request).ingest_address, client_address(request))
 
 
 async def _json_body(request: Request) -> Any:

@@ -1,21 +1,32 @@
-"""A job with what other features know of it: its attempts and its latest metrics."""
+"""A job with what other features know of it: its attempts, its latest metrics, the runs it belongs with."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tuneplane_server.domain.phases import LIVE
+from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.jobs.resume_points import ResumePoint
 from tuneplane_server.features.jobs.tables import JobRow
-from tuneplane_server.features.jobs.views import JobView, job_view
+from tuneplane_server.features.jobs.views import JobLinks, JobView, job_view
 
 if TYPE_CHECKING:
     from tuneplane_server.services import Services
 
 
-async def present(services: Services, row: JobRow) -> JobView:
-    """One job as the API shows it."""
+async def present(services: Services, row: JobRow, reader: Principal) -> JobView:
+    """One job as the API shows it to `reader`."""
     attempts, latest = await services.jobs.attempts([row.id]), await services.latest_metrics([row.id])
-    return job_view(row, attempts[row.id], latest.get(row.id))
+    links = JobLinks(await services.jobs.followers(reader, row.id), await _resume_point(services, row))
+    return job_view(row, attempts[row.id], latest.get(row.id), links=links)
+
+
+async def _resume_point(services: Services, row: JobRow) -> ResumePoint | None:
+    """Where it would go on; nobody asks that of a job that runs."""
+    if row.phase in LIVE:
+        return None
+    return await services.resume_points.default(row)
 
 
 async def present_list(services: Services, rows: Sequence[JobRow]) -> list[JobView]:

@@ -101,7 +101,7 @@ class Submissions:
             if first is None:
                 raise
             return first
-        self._wakeups.notify("launcher", "jobs")
+        self._wakeups.notify("placer", "jobs")
         if origin is not None:
             self._wakeups.notify(f"job:{origin.job_id}")  # its readers see who follows it
         return row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -10,8 +11,10 @@ from pydantic import BaseModel, Field
 
 from tuneplane.i18n import _
 from tuneplane_server.domain.conditions import CONDITIONS
+from tuneplane_server.domain.phases import TERMINAL
 from tuneplane_server.domain.reasons import REASONS, fill
 from tuneplane_server.features.jobs.event_texts import event_text
+from tuneplane_server.features.jobs.resume_points import ResumePoint, point_at
 from tuneplane_server.features.jobs.tables import AttemptRow, JobEventRow, JobRow
 
 WAITING_PREFIX = "waiting-"
@@ -32,13 +35,37 @@ class ConditionView(BaseModel):
     text: str
 
 
+class ResumePointView(BaseModel):
+    """A checkpoint: the run and attempt that wrote it, its path below that attempt's out dir."""
+
+    run: str
+    attempt: int
+    path: str
+    step: int
+
+
+class LinkView(BaseModel):
+    """A run that this one follows or is followed by. `kind`: retry (from scratch) or resume (from a checkpoint)."""
+
+    id: str
+    kind: str
+
+
+class FollowerView(LinkView):
+    phase: str
+
+
 class AttemptView(BaseModel):
+    """`resume_from`: absolute path of the checkpoint it starts from; `resumed`: the same by its place."""
+
     n: int
     phase: str
     reason: ReasonView | None
+    created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
     resume_from: str | None
+    resumed: ResumePointView | None
 
 
 class RecipeView(BaseModel):
@@ -64,6 +91,10 @@ class WaitingView(BaseModel):
 
 
 class JobView(BaseModel):
+    """`paused`: held back, or being stopped for that. `not_before`: the next attempt rests until then. `followers` and
+    `resume_point` (where it would go on) are None in listings and, the latter, while it runs.
+    """
+
     id: str
     owner: str
     project: str
@@ -72,6 +103,13 @@ class JobView(BaseModel):
     recipe: RecipeView
     phase: str
     desired: str
+    paused: bool
+    approval: str
+    not_before: datetime | None
+    priority: int
+    origin: LinkView | None
+    followers: list[FollowerView] | None
+    resume_point: ResumePointView | None
     conditions: list[ConditionView]
     reason: ReasonView | None
     cleanup: str
@@ -99,10 +137,23 @@ class EventView(BaseModel):
     data: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class JobLinks:
+    """What lies beside a job: the runs that follow it and the checkpoint it would go on from."""
+
+    followers: Sequence[JobRow]
+    resume_point: ResumePoint | None
+
+
 def job_view(
-    row: JobRow, attempts: Sequence[AttemptRow], latest: dict[str, Any] | None = None, *, with_spec: bool = True
+    row: JobRow,
+    attempts: Sequence[AttemptRow],
+    latest: dict[str, Any] | None = None,
+    *,
+    links: JobLinks | None = None,
+    with_spec: bool = True,
 ) -> JobView:
-    """`latest`: metric -> {step, value, time}; listings leave the spec out."""
+    """`latest`: metric -> {step, value, time}; listings leave the spec and the links out."""
     conditions = [item for item in row.conditions if not item["type"].startswith(WAITING_PREFIX)]
     waiting = next((item for item in row.conditions if item["type"].startswith(WAITING_PREFIX)), None)
     return JobView(
@@ -114,6 +165,13 @@ def job_view(
         recipe=RecipeView(name=row.recipe, version=row.recipe_version),
         phase=row.phase,
         desired=row.desired,
+        paused=row.paused and row.phase not in TERMINAL,
+        approval=row.approval,
+        not_before=row.not_before,
+        priority=row.priority,
+        origin=LinkView(id=row.origin_id, kind=row.origin_kind or "") if row.origin_id else None,
+        followers=None if links is None else [_follower_view(item) for item in links.followers],
+        resume_point=None if links is None else _point_view(links.resume_point),
         conditions=[_condition_view(item) for item in conditions],
         reason=reason_view(row.reason),
         cleanup=row.cleanup,
@@ -182,7 +240,19 @@ def _attempt_view(row: AttemptRow) -> AttemptView:
         n=row.n,
         phase=row.phase,
         reason=reason_view(row.reason),
+        created_at=row.created_at,
         started_at=row.started_at,
         finished_at=row.finished_at,
         resume_from=row.resume_from,
+        resumed=_point_view(point_at(row.resume_from)),
     )
+
+
+def _point_view(point: ResumePoint | None) -> ResumePointView | None:
+    if point is None:
+        return None
+    return ResumePointView(run=point.run, attempt=point.attempt, path=point.name, step=point.step)
+
+
+def _follower_view(row: JobRow) -> FollowerView:
+    return FollowerView(id=row.id, kind=row.origin_kind or "", phase=row.phase)
