@@ -108,6 +108,7 @@ class Selection:
             name,
             self._address(name),
             self._instance,
+            self._state_root / "unseen" / name,
             user=self._options.container_user or None,
             docker_config=self._options.docker_config or home / "config.json",
             pull_seconds=self._options.pull_seconds,

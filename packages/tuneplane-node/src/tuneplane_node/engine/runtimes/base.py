@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 from tuneplane_node.engine.problems import Finding
 from tuneplane_node.engine.requests import LaunchRequest, Observed, OwnedContainer, RuntimeHandle
@@ -29,7 +31,10 @@ class Runtime(Protocol):
         ...
 
     async def launch(self, request: LaunchRequest) -> RuntimeHandle:
-        """Create and start, or return what has that name and the same labels, never starting it a second time."""
+        """Create and start, or return what has that name and the same labels, never starting it a second time.
+
+        When it is cancelled, nothing of it happens any more after it has raised; what it only created is gone.
+        """
         ...
 
     async def observe(self, name: str) -> Observed: ...
@@ -57,3 +62,18 @@ class Runtime(Protocol):
     async def close(self) -> None:
         """Let go of connections. Containers are not touched."""
         ...
+
+
+async def to_its_end[T](work: Coroutine[Any, Any, T]) -> T:
+    """Await `work`; when the caller is cancelled meanwhile, not before it has come to its own end.
+
+    A call that is given up half-way may still have its effect, after whoever gave it up has looked and found nothing.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # the cancel is what counts
+        raise

@@ -60,6 +60,11 @@ def is_paused(inspected: dict[str, Any]) -> bool:
     return (inspected.get("State") or {}).get("Status") == "paused"
 
 
+def is_created(inspected: dict[str, Any]) -> bool:
+    """Never started, as far as the engine knows."""
+    return _STATES.get(str((inspected.get("State") or {}).get("Status", ""))) == "created"
+
+
 def parse_time(text: object) -> datetime | None:
     """RFC 3339 with nanoseconds; the engines' zero time (year 1) is None."""
     match = _TIME.match(str(text or ""))
@@ -102,6 +107,12 @@ def is_name_in_use(message: str) -> bool:
     """Docker answers a conflict 409; Podman 4 answers 500, so the words decide."""
     text = message.lower()
     return "already in use" in text or "name is in use" in text
+
+
+def is_started_before(message: str) -> bool:
+    """Start was refused because containerd or the runtime still has an earlier start of the same container (Docker 20.10)."""
+    text = message.lower()
+    return "id already in use" in text or ("shim" in text and "exists" in text) or "task already exists" in text
 
 
 def is_init_missing(message: str) -> bool:

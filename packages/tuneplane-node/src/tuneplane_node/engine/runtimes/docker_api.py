@@ -9,7 +9,9 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -25,12 +27,13 @@ from tuneplane_node.engine.requests import (
     same_identity,
 )
 from tuneplane_node.engine.runtimes import container_state as states
-from tuneplane_node.engine.runtimes.base import KILL_SECONDS
+from tuneplane_node.engine.runtimes.base import KILL_SECONDS, to_its_end
 from tuneplane_node.engine.runtimes.cdi import nvidia_devices
 from tuneplane_node.engine.runtimes.container_spec import docker_body, podman_body
 from tuneplane_node.engine.runtimes.engine_api import ApiError, EngineApi, EngineFacts
 from tuneplane_node.engine.runtimes.images import Images
 from tuneplane_node.engine.runtimes.registry_login import RegistryLogins
+from tuneplane_node.engine.runtimes.unseen import Unseen
 
 START_SECONDS = 120.0  # GPU hooks may load drivers
 REMOVE_SECONDS = 60.0
@@ -40,19 +43,29 @@ _INIT_PLACES = ("/usr/libexec/podman/catatonit", "/usr/lib/podman/catatonit", "/
 
 
 class DockerRuntime:
-    """`name`: docker or podman, as handles carry it. `user`: `image` for the image's own, `uid:gid`, or None to choose.
+    """`name`: docker or podman, as handles carry it. `notes`: directory for what is known and the engine does not know.
+    `user`: `image` for the image's own, `uid:gid`, or None to choose.
 
     None means: the image's user when the engine maps it to ours anyway (we are root, or the daemon is rootless), else
     our own uid and gid, so that what a job writes belongs to the console.
     """
 
     def __init__(
-        self, name: str, address: str, instance_id: str, *, user: str | None, docker_config: Path, pull_seconds: float
+        self,
+        name: str,
+        address: str,
+        instance_id: str,
+        notes: Path,
+        *,
+        user: str | None,
+        docker_config: Path,
+        pull_seconds: float,
     ) -> None:
         self.name = name
         self.api = EngineApi(address, name)
         self._instance = instance_id
         self._user = user
+        self._unseen = Unseen(notes)
         self._images = Images(self.api, RegistryLogins(docker_config), pull_seconds)
         self._launching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._without_init = False
@@ -86,11 +99,11 @@ class DockerRuntime:
             if found is None:
                 await self._refuse_missing_gpus(request)
                 await self._images.ensure(request.image)
-                found = await self._create(request)
+                found = await self._create_whole(request)
             if not same_identity(request.labels, _labels(found)):
                 raise NodeError("name-conflict", name=request.name)
             if (await self._read(found)).state == "created":
-                await self._start(request)
+                await to_its_end(self._start(request))
         return RuntimeHandle(self.name, request.name)
 
     async def observe(self, name: str) -> Observed:
@@ -106,19 +119,26 @@ class DockerRuntime:
             await self.kill(name)
 
     async def kill(self, name: str) -> None:
+        found = await self._inspect_ours(name)
+        if found is not None and states.is_created(found):
+            if not await self._ask(self._unseen.kill, _id(found), KILL_SECONDS):
+                raise NodeError("still-running", name=name, seconds=KILL_SECONDS)
+            return
         if await self._signal(name, "SIGKILL") and not await self._wait_for_end(name, KILL_SECONDS):
             raise NodeError("still-running", name=name, seconds=KILL_SECONDS)
 
     async def remove(self, name: str) -> bool:
         try:
             await self.kill(name)
-            if await self._inspect_ours(name) is None:
-                return True
-            try:
-                await self.api.call("DELETE", f"/containers/{name}", params={"v": 1}, seconds=REMOVE_SECONDS)
-            except ApiError:
-                pass  # gone already, being removed, or busy: only a look decides
-            return await self._inspect_ours(name) is None
+            if await self._inspect_ours(name) is not None:
+                try:
+                    await self.api.call("DELETE", f"/containers/{name}", params={"v": 1}, seconds=REMOVE_SECONDS)
+                except ApiError:
+                    pass  # gone already, being removed, or busy: only a look decides
+                if await self._inspect_ours(name) is not None:
+                    return False
+            await self._ask(self._unseen.forget, name)
+            return True
         except NodeError:
             return False
 
@@ -172,6 +192,15 @@ class DockerRuntime:
             detail = f"no CDI device nvidia.com/gpu={missing[0]}; known: {', '.join(sorted(known)) or 'none'}"
             raise NodeError("gpu-unsupported", detail, runtime=self.name)
 
+    async def _create_whole(self, request: LaunchRequest) -> dict[str, Any]:
+        """As `_create`; cancelled meanwhile, it leaves no container that was only created."""
+        try:
+            return await to_its_end(self._create(request))
+        except asyncio.CancelledError:
+            if (await self.observe(request.name)).state == "created":
+                await self.remove(request.name)
+            raise
+
     async def _create(self, request: LaunchRequest) -> dict[str, Any]:
         try:
             await self._post_create(request)
@@ -207,6 +236,9 @@ class DockerRuntime:
         try:
             await self.api.call("POST", f"/containers/{request.name}/start", seconds=START_SECONDS)
         except ApiError as problem:
+            if states.is_started_before(problem.message):
+                # An earlier start lives, perhaps where we cannot see it: its files must stay. Asked again when it has ended.
+                raise NodeError("engine-refused", problem.message, runtime=self.name) from problem
             # Nothing of it ran; what is left would only stand in the way of the next attempt.
             await self.remove(request.name)
             raise self._start_error(problem, request) from problem
@@ -238,7 +270,17 @@ class DockerRuntime:
         return found if found is not None and _labels(found).get(LABEL_INSTANCE) == self._instance else None
 
     async def _read(self, found: dict[str, Any]) -> Observed:
-        return states.read_state(found, (await self.api.facts()).podman)
+        seen = states.read_state(found, (await self.api.facts()).podman)
+        if seen.state != "created":
+            return seen
+        return await self._ask(self._unseen.look, _name(found), _id(found)) or seen
+
+    async def _ask[**P, T](self, look: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """File work off the event loop. A file that cannot be read says nothing about the container."""
+        try:
+            return await asyncio.to_thread(look, *args, **kwargs)
+        except (OSError, ValueError) as problem:
+            raise NodeError("record-unusable", str(problem), path=self._unseen.root) from problem
 
     async def _wait_for_end(self, name: str, seconds: float) -> bool:
         """Whether it ended in time. An engine that cannot be asked meanwhile does not count as an end."""
@@ -256,6 +298,8 @@ class DockerRuntime:
         found = await self._inspect_ours(name)
         if found is None or (await self._read(found)).state != "running":
             return False
+        if states.is_created(found):  # it runs, and the engine, which does not know, would refuse to pass a signal on
+            return await self._ask(self._unseen.tell_first, _id(found), signal.Signals[number])
         try:
             if states.is_paused(found):  # by somebody else; no signal reaches it so
                 await self.api.call("POST", f"/containers/{name}/unpause")
@@ -276,6 +320,14 @@ def _list(answer: object) -> list[dict[str, Any]]:
 
 def _labels(inspected: dict[str, Any]) -> dict[str, str]:
     return (inspected.get("Config") or {}).get("Labels") or {}
+
+
+def _id(inspected: dict[str, Any]) -> str:
+    return str(inspected.get("Id") or "")
+
+
+def _name(inspected: dict[str, Any]) -> str:
+    return str(inspected.get("Name") or "").lstrip("/")
 
 
 def _init_is_missing() -> bool:

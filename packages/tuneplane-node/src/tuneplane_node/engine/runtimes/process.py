@@ -24,13 +24,14 @@ from tuneplane_node.engine.requests import (
     RuntimeHandle,
     same_identity,
 )
-from tuneplane_node.engine.runtimes.base import KILL_SECONDS
+from tuneplane_node.engine.runtimes.base import KILL_SECONDS, to_its_end
 from tuneplane_node.engine.runtimes.process_records import TOKEN_VARIABLE, ProcessRecords, Record, read_tail
 from tuneplane_node.engine.supervisor import supervisor_command
 from tuneplane_node.engine.supervisor.procfs import PROC, ProcessIdentity
 
 START_SECONDS = 20.0
 _POLL_SECONDS = 0.05
+_TEMPORARY = "/tmp"  # noqa: S108 - what TMPDIR is where it is not set
 # What of the console's own environment a job may see: never its settings, which hold secrets.
 _PASSED_ON = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 
@@ -55,17 +56,7 @@ class ProcessRuntime:
         return True
 
     async def launch(self, request: LaunchRequest) -> RuntimeHandle:
-        environment = self._environment(request)
-        await self._ask(self._records.create, request)
-        record = await self._ask(self._records.get, request.name)
-        if record is None:
-            raise NodeError("engine-refused", _("the record was removed while the job was launched"), runtime=self.name)
-        if not same_identity(request.labels, record.labels):
-            raise NodeError("name-conflict", name=request.name)
-        if (await self._ask(record.observe)).state == "created":
-            environment[TOKEN_VARIABLE] = record.token
-            await self._start(record, request, environment)
-        return RuntimeHandle(self.name, request.name)
+        return await to_its_end(self._launch(request))
 
     async def observe(self, name: str) -> Observed:
         try:
@@ -113,6 +104,23 @@ class ProcessRuntime:
 
     async def close(self) -> None:
         """Nothing is held: supervisors belong to nobody."""
+
+    async def _launch(self, request: LaunchRequest) -> RuntimeHandle:
+        environment = self._environment(request)
+        await self._ask(self._records.create, request, environment.get("TMPDIR") or _TEMPORARY)
+        record = await self._ask(self._records.get, request.name)
+        if record is None:
+            raise NodeError("engine-refused", _("the record was removed while the job was launched"), runtime=self.name)
+        if not same_identity(request.labels, record.labels):
+            raise NodeError("name-conflict", name=request.name)
+        if (await self._ask(record.observe)).state == "created":
+            environment[TOKEN_VARIABLE] = record.token
+            if await self._ask(record.make_scratch):
+                environment["TMPDIR"] = str(
+                    record.scratch
+                )  # as a container's own, it goes with the job, however it ends
+            await self._start(record, request, environment)
+        return RuntimeHandle(self.name, request.name)
 
     async def _find(self, name: str) -> Record | None:
         """The record if it is this console's."""

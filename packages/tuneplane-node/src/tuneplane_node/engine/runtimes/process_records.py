@@ -10,6 +10,7 @@ import os
 import secrets
 import shutil
 import signal
+import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from tuneplane_node.engine.supervisor.records import read_record, sync_directory
 TOKEN_VARIABLE = "TUNEPLANE_PROCESS_TOKEN"  # noqa: S105 - a mark, not a secret
 
 _NEW, _GONE = ".new-", ".gone-"
+_SCRATCH = "tp-"  # short: programs put sockets below TMPDIR, whose paths may have 107 bytes
 _ABANDONED_SECONDS = 3600.0
 
 
@@ -44,11 +46,29 @@ class Started:
 
 @dataclass(frozen=True)
 class Record:
-    """One job's directory, as it was when read."""
+    """One job's directory, as it was when read. `scratch`: where the job's temporary files are to go, outside of it."""
 
     path: Path
     labels: Mapping[str, str]
     token: str
+    scratch: Path | None = None
+
+    def make_scratch(self) -> bool:
+        """False when there can be none; then temporary files go wherever the job puts them, and stay."""
+        if self.scratch is None:
+            return False
+        try:
+            self.scratch.mkdir(mode=0o700)
+        except FileExistsError:
+            return _is_ours(self.scratch)  # an earlier launch made it and died
+        except OSError:
+            return False
+        return True
+
+    def remove_scratch(self) -> None:
+        """Best effort. The name is random and was written down before the directory was made: it is nobody else's."""
+        if self.scratch is not None and _is_ours(self.scratch):
+            shutil.rmtree(self.scratch, ignore_errors=True)
 
     def started(self) -> Started | None:
         value = read_record(self.path / "started.json")
@@ -123,14 +143,22 @@ class ProcessRecords:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def create(self, request: LaunchRequest) -> None:
-        """Make the record if there is none of that name. A crash half-way leaves nothing under the name."""
+    def create(self, request: LaunchRequest, temporary: str = "") -> None:
+        """Make the record if there is none of that name. A crash half-way leaves nothing under the name.
+
+        `temporary`: the absolute directory below which the job gets one for its temporary files; empty for none.
+        """
         if (self.root / request.name).exists():
             return
         fresh = self.root / f"{_NEW}{request.name}-{secrets.token_hex(8)}"
         try:
             fresh.mkdir(parents=True, mode=0o700)
-            value = {"labels": dict(request.labels), "token": secrets.token_hex(16), "created_at": time.time()}
+            value = {
+                "labels": dict(request.labels),
+                "token": secrets.token_hex(16),
+                "created_at": time.time(),
+                "scratch": f"{temporary}/{_SCRATCH}{secrets.token_hex(6)}" if temporary.startswith("/") else "",
+            }
             write_record(fresh / "request.json", value)
             fresh.rename(self.root / request.name)
         except OSError as problem:
@@ -175,6 +203,7 @@ class ProcessRecords:
             doomed = self.root / f"{_GONE}{record.path.name}-{secrets.token_hex(8)}"
             record.path.rename(doomed)
             sync_directory(self.root)
+            record.remove_scratch()
             shutil.rmtree(doomed, ignore_errors=True)  # what stays is swept later
         except FileNotFoundError:
             pass  # another one removed it
@@ -188,8 +217,19 @@ class ProcessRecords:
             old = time.time() - path.stat().st_mtime > _ABANDONED_SECONDS
         except FileNotFoundError:
             return
-        if path.name.startswith(_GONE) or (path.name.startswith(_NEW) and old):
+        if path.name.startswith(_GONE):
+            self._finish_discard(path)
+        elif path.name.startswith(_NEW) and old:
             shutil.rmtree(path, ignore_errors=True)
+
+    def _finish_discard(self, doomed: Path) -> None:
+        try:
+            record = self.get(doomed.name)
+        except (ValueError, KeyError):
+            record = None
+        if record is not None:
+            record.remove_scratch()
+        shutil.rmtree(doomed, ignore_errors=True)
 
 
 def read_tail(record: Record, tail_bytes: int) -> bytes:
@@ -222,7 +262,17 @@ def _take(lock: int, seconds: float) -> bool:
 
 
 def _record(path: Path, value: dict[str, Any]) -> Record:
-    return Record(path, {str(key): str(text) for key, text in value["labels"].items()}, str(value["token"]))
+    labels = {str(key): str(text) for key, text in value["labels"].items()}
+    scratch = str(value.get("scratch") or "")
+    return Record(path, labels, str(value["token"]), Path(scratch) if scratch else None)
+
+
+def _is_ours(directory: Path) -> bool:
+    try:
+        found = directory.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
 def _time(seconds: float) -> datetime:
