@@ -8,7 +8,6 @@ from typing import Any
 def trl_capsule(
     config: dict[str, Any] | None = None,
     hyperparams: dict[str, Any] | None = None,
-    env: dict[str, str] | None = None,
     cpus: int | None = None,
     gpus: int = 0,
 ) -> dict[str, Any]:
@@ -23,7 +22,6 @@ def trl_capsule(
                 "config": config or {},
                 "hyperparams": hyperparams or {},
                 "resources": {"pools": [pool]},
-                "env": env or {},
             },
         },
         "recipe": {
@@ -35,8 +33,8 @@ def trl_capsule(
     }
 
 
-def custom_capsule(env: dict[str, str] | None = None) -> dict[str, Any]:
-    capsule = trl_capsule(env=env)
+def custom_capsule() -> dict[str, Any]:
+    capsule = trl_capsule()
     capsule["jobspec"]["spec"]["framework"] = {"kind": "custom", "version": "1.0"}
     capsule["recipe"] = {"entrypoint": {"kind": "experiment", "value": "train.sh"}, "adapter_options": {}}
     return capsule

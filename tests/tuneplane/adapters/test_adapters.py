@@ -91,12 +91,6 @@ def test_a_gpu_job_keeps_what_the_executor_shows_it() -> None:
     assert adapters.compile(trl_capsule(cpus=6, gpus=1), Machine(gpus_per_node=1)).env == {"PYTHONUNBUFFERED": "1"}
 
 
-def test_the_users_environment_stands() -> None:
-    env = {"OMP_NUM_THREADS": "3", "PYTHONUNBUFFERED": "0"}
-    assert adapters.compile(trl_capsule(cpus=6, env=env), Machine()).env == {"CUDA_VISIBLE_DEVICES": ""}
-    assert adapters.compile(custom_capsule(env), Machine()).env == {}
-
-
 def test_the_cpus_are_those_of_the_pool_that_trains() -> None:
     capsule = trl_capsule(cpus=2)
     pools = capsule["jobspec"]["spec"]["resources"]["pools"]

@@ -51,6 +51,16 @@ def test_no_python_is_said_clearly_and_exits_78(make_job: MakeJob, tmp_path: Pat
     assert done.stderr.startswith("TUNEPLANE-BOOTSTRAP: python-missing: no Python 3.9 or newer")
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_users_environment_is_the_trainers_alone(make_job: MakeJob, console: IngestServer, shell: str) -> None:
+    """dash stops at an OPTIND that is no number, and no Python is found on a PATH that leads nowhere."""
+    passed = {"TUNEPLANE_ENV_OPTIND": "x", "TUNEPLANE_ENV_PATH": "/nowhere", "TUNEPLANE_ENV_LD_PRELOAD": "/no/lib.so"}
+    job = make_job("true")
+    run(job, shell, TUNEPLANE_PYTHON="", **passed)
+    assert job.outcome()["result"] == "failed"  # the trainer's own shell is not found either, and the runner says so
+    assert "sh" in job.outcome()["detail"]
+
+
 def test_a_python_that_is_too_old_is_passed_over(make_job: MakeJob, tmp_path: Path, console: IngestServer) -> None:
     names = {"python3": "exit 1", "python3.12": f'exec "{sys.executable}" "$@"'}
     path = tools(tmp_path / "bin", names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -15,6 +16,23 @@ from tests.tuneplane.runner.ingest_server import IngestServer
 from tests.tuneplane.runner.job_folder import JOB, JobFolder, wait_until
 
 MakeJob = Callable[..., JobFolder]
+SHELLS = [shell for shell in ("dash", "busybox sh", "bash --posix") if shutil.which(shell.split()[0])]
+# Names that one shell or another, or a script before the trainer, has a use of its own for.
+SHELL_WORDS = (
+    "IFS",
+    "PS4",
+    "PPID",
+    "PWD",
+    "UID",
+    "SHLVL",
+    "SHELLOPTS",
+    "RANDOM",
+    "_",
+    "capsule",
+    "python",
+    "found",
+    "candidate",
+)
 
 
 def test_a_run_that_succeeds_is_told_completely(make_job: MakeJob, console: IngestServer) -> None:
@@ -46,38 +64,46 @@ def test_the_exit_code_is_the_trainers(make_job: MakeJob, script: str, code: int
     assert expected.items() <= outcome.items()
 
 
-def test_environment_arrives_intact_and_identity_cannot_be_replaced(make_job: MakeJob) -> None:
+@pytest.mark.parametrize("shell", SHELLS)
+def test_environment_arrives_intact_and_identity_cannot_be_replaced(make_job: MakeJob, shell: str) -> None:
     odd = {"EQUALS": "a=b=c", "QUOTES": '"it\'s"', "LINES": "one\ntwo\n", "NOTHING": "", "SPACE": " x ", "HAN": "训练"}
+    odd["PYTHONUNBUFFERED"] = "0"  # the adapter's default is 1
+
+    odd |= dict.fromkeys(SHELL_WORDS, "mine='a'\n")
+    given = {**odd, "TUNEPLANE_RUN_ID": "stolen", "HF_HOME": "/elsewhere", "1BAD": "x"}
 
     def change(capsule: dict[str, Any]) -> None:
-        capsule["jobspec"]["spec"]["env"] = {**odd, "TUNEPLANE_RUN_ID": "stolen", "HF_HOME": "/elsewhere"}
         capsule["paths"]["train_data"] = "/data/train"
 
-    script = 'exec "$TUNEPLANE_PYTHON" -c \'import json,os; json.dump(dict(os.environ), open(os.environ["TUNEPLANE_OUT_DIR"]+"/env","w"))\''
-    job = make_job(script, change=change)
-    done = job.run(TUNEPLANE_RESUME_FROM="/of/the/image", LINES="mangled")
-    assert done.returncode == 0, done.stderr
-    env = json.loads((job.out / "env").read_text())
+    # What the shell was started with, before it makes of some names what it likes.
+    job = make_job('cat /proc/$$/environ > "$TUNEPLANE_OUT_DIR/env"', change=change)
+    passed = {f"TUNEPLANE_ENV_{name}": value for name, value in given.items()}
+    process = job.start(shell, TUNEPLANE_RESUME_FROM="/of/the/image", LINES="of the image", **passed)
+    _out, err = process.communicate(timeout=90)
+    assert process.returncode == 0, err
+    pairs = (entry.partition("=") for entry in (job.out / "env").read_text().split("\0") if entry)
+    env = {name: value for name, _equals, value in pairs}
     assert {name: env[name] for name in odd} == odd
     assert env["TUNEPLANE_RUN_ID"] == JOB
     assert env["HF_HOME"] == str(job.root / "cache/hub/huggingface")
     assert env["TRAIN_DATA_DIR"] == "/data/train"
     assert "VALIDATION_DATA_DIR" not in env
     assert "TUNEPLANE_RESUME_FROM" not in env, "an image pretends to a resume point"
+    assert not [name for name in env if name.startswith("TUNEPLANE_ENV_")], "the trainer sees it twice"
+    assert "1BAD" not in env
     assert "RANK" not in env
     assert "WORLD_SIZE" not in env
     assert env["PYTHONPATH"] == env["TUNEPLANE_WORK_DIR"] + "/tuneplane_lib"
-    assert env["TUNEPLANE_EXP_DIR"] == env["TUNEPLANE_WORK_DIR"] + "/lab/experiments/exp" == env["PWD"]
+    assert env["TUNEPLANE_EXP_DIR"] == env["TUNEPLANE_WORK_DIR"] + "/lab/experiments/exp"
     assert json.loads(env["TUNEPLANE_POOL_TOPOLOGY"])[0]["name"] == "main"
 
 
 def test_external_observability_leaves_pythonpath_alone(make_job: MakeJob, console: IngestServer) -> None:
     def change(capsule: dict[str, Any]) -> None:
         capsule["jobspec"]["spec"]["framework"].update(observability="external", observability_url="https://w.example")
-        capsule["jobspec"]["spec"]["env"] = {"PYTHONPATH": "/mine"}
 
     job = make_job('echo "$PYTHONPATH"; ls "$TUNEPLANE_WORK_DIR"', change=change)
-    assert job.run().returncode == 0
+    assert job.run(TUNEPLANE_ENV_PYTHONPATH="/mine").returncode == 0
     lines = console.text("stdout").decode().split()
     assert lines[0] == "/mine"
     assert "tuneplane_lib" not in lines

@@ -40,7 +40,8 @@ async def test_the_capsule_and_the_environment_of_a_launch(harness: Harness, ada
     job_id = await harness.running_job(ada, jobspec(env={"ODD": "a=b 'c' \"d\"\n"}))
     plan = harness.scripted.containers[job_id, 1].plan
     assert sorted(path.name for path in plan.capsule.iterdir()) == ["bootstrap.sh", "capsule.json", "runner.pex"]
-    assert plan.env["ODD"] == "a=b 'c' \"d\"\n"
+    assert plan.env["TUNEPLANE_ENV_ODD"] == "a=b 'c' \"d\"\n"
+    assert "ODD" not in plan.env
     assert plan.env["TUNEPLANE_RUN_ID"] == job_id
     token = plan.env["TUNEPLANE_INGEST_TOKEN"]
     assert token not in (plan.capsule / "capsule.json").read_text()

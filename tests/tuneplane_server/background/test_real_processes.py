@@ -61,6 +61,23 @@ async def started(harness: Harness, who: Principal, script: str, **spec: Any) ->
     return job_id, int(note.read_text())
 
 
+async def test_the_experiments_environment_reaches_the_trainer_and_lies_on_no_disk(
+    real: Harness, tmp_path: Path
+) -> None:
+    value = 'it\'s "for my eyes only"\n$HOME'
+    script = 'printf %s "$MINE" > "$TUNEPLANE_OUT_DIR/mine"\n' + LOOP
+    job_id, _runner = await started(real, await real.user(), script, env={"MINE": value})
+    written = real.out(await real.job(job_id)) / "mine"
+    assert written.read_text() == value
+    written.unlink()
+    assert files_with(tmp_path / "root", b"for my eyes only") == []
+    assert files_with(tmp_path / "data" / "engine", b"for my eyes only") == []
+
+
+def files_with(folder: Path, text: bytes) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and text in path.read_bytes()]
+
+
 async def test_a_killed_runner_is_no_success_and_nothing_of_it_is_left(real: Harness) -> None:
     job_id, runner = await started(real, await real.user(), LOOP)
     os.kill(runner, signal.SIGKILL)

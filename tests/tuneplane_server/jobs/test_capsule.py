@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -41,16 +43,16 @@ def digest(path: Path) -> str:
 
 def test_the_same_input_gives_the_same_bytes_and_another_gives_others(given: CapsuleInput, tmp_path: Path) -> None:
     storage = StorageRoot(tmp_path)
-    digests = [write_capsule(build_capsule(given, storage), tmp_path / name) for name in ("a", "b")]
+    digests = [write_capsule(build_capsule(given, storage), tmp_path / name, private=True) for name in ("a", "b")]
     assert digests[0] == digests[1] == digest(tmp_path / "a" / "capsule.json")
     for name in ("capsule.json", "bootstrap.sh", "runner.pex"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-    other = write_capsule(build_capsule(replace(given, attempt=3), storage), tmp_path / "c")
+    other = write_capsule(build_capsule(replace(given, attempt=3), storage), tmp_path / "c", private=True)
     assert other != digests[0]
 
 
 def test_it_says_what_the_runner_needs_and_no_secret(given: CapsuleInput, tmp_path: Path) -> None:
-    write_capsule(build_capsule(given, StorageRoot(tmp_path)), tmp_path / "capsule")
+    write_capsule(build_capsule(given, StorageRoot(tmp_path)), tmp_path / "capsule", private=True)
     content = json.loads((tmp_path / "capsule" / "capsule.json").read_text())
     capsule = Capsule.model_validate(content)
     assert (capsule.job.id, capsule.job.owner, capsule.job.attempt) == (JOB, "ada", 2)
@@ -63,9 +65,34 @@ def test_it_says_what_the_runner_needs_and_no_secret(given: CapsuleInput, tmp_pa
     assert capsule.digests.runner == digest(tmp_path / "capsule" / "runner.pex")
 
 
+def test_values_of_the_experiments_environment_are_on_no_disk(given: CapsuleInput, tmp_path: Path) -> None:
+    spec = JobSpec.model_validate(jobspec("trl/sft", env={"WANDB_API_KEY": "a-secret-of-the-user"}))
+    for private in (True, False):
+        folder = tmp_path / str(private)
+        write_capsule(build_capsule(replace(given, spec=spec), StorageRoot(tmp_path)), folder, private=private)
+        assert not [path for path in folder.iterdir() if b"a-secret-of-the-user" in path.read_bytes()]
+    assert spec.spec.env  # the JobSpec itself stays as it was admitted
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_it_is_readable_by_who_must_read_it(given: CapsuleInput, tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        for private in (True, False):
+            write_capsule(build_capsule(given, StorageRoot(tmp_path)), tmp_path / str(private), private=private)
+    finally:
+        os.umask(before)
+
+    def modes(name: str) -> set[int]:
+        return {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / name).iterdir()}
+
+    assert (stat.S_IMODE((tmp_path / "True").stat().st_mode), modes("True")) == (0o700, {0o600})
+    assert (stat.S_IMODE((tmp_path / "False").stat().st_mode), modes("False")) == (0o755, {0o644})
+
+
 def test_bootstrap_refuses_a_capsule_that_was_changed(given: CapsuleInput, tmp_path: Path) -> None:
     folder = tmp_path / "capsule"
-    write_capsule(build_capsule(given, StorageRoot(tmp_path)), folder)
+    write_capsule(build_capsule(given, StorageRoot(tmp_path)), folder, private=True)
     with (folder / "capsule.json").open("ab") as file:
         file.write(b" ")
     done = subprocess.run(
@@ -78,12 +105,12 @@ def test_bootstrap_refuses_a_capsule_that_was_changed(given: CapsuleInput, tmp_p
 
 def test_what_is_there_already_is_left_and_what_is_half_there_is_replaced(given: CapsuleInput, tmp_path: Path) -> None:
     capsule = build_capsule(given, StorageRoot(tmp_path))
-    write_capsule(capsule, tmp_path / "capsule")
+    write_capsule(capsule, tmp_path / "capsule", private=True)
     before = (tmp_path / "capsule" / "capsule.json").stat().st_ino
-    write_capsule(capsule, tmp_path / "capsule")
+    write_capsule(capsule, tmp_path / "capsule", private=True)
     assert (tmp_path / "capsule" / "capsule.json").stat().st_ino == before
     (tmp_path / "capsule" / "runner.pex").unlink()
-    write_capsule(capsule, tmp_path / "capsule")
+    write_capsule(capsule, tmp_path / "capsule", private=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["capsule"]
     assert len(list((tmp_path / "capsule").iterdir())) == 3
 

@@ -88,7 +88,7 @@ class LaunchPreparer:
         self, row: JobRow, attempt: AttemptRow, spec: JobSpec, paths: AttemptPaths, token: str
     ) -> dict[str, str]:
         return {
-            **spec.spec.env,
+            **{words.ENV_USER_PREFIX + name: value for name, value in spec.spec.env.items()},
             words.ENV_CAPSULE_DIR: str(paths.capsule),
             words.ENV_RUN_ID: row.id,
             words.ENV_ATTEMPT: str(attempt.n),
@@ -113,7 +113,7 @@ def _lay_out(capsule: Capsule, paths: AttemptPaths, isolated: bool) -> str:
             directory.chmod(0o777)
     for cache in (capsule.paths.data_cache, capsule.paths.hub_cache):
         Path(cache).mkdir(parents=True, exist_ok=True)
-    return write_capsule(capsule, paths.capsule)
+    return write_capsule(capsule, paths.capsule, private=not isolated)
 
 
 def _machines(attempt: AttemptRow) -> tuple[MachinePlan, ...]:

@@ -43,7 +43,7 @@ class LogHint:
 
 @dataclass(frozen=True)
 class Command:
-    """What to start. `argv[0]` is found on PATH; `env` is added to the job's environment and never holds a name the user set;
+    """What to start. `argv[0]` is found on PATH; `env` is added to the job's environment, under what the user set;
     `files` (path below `work_dir` -> text, UTF-8) are written before the start; `cwd_relative` is below `work_dir`."""
 
     argv: Tuple[str, ...]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from tuneplane.adapters.command import Command, Machine
-from tuneplane.adapters.experiment import entry_file, experiment_dir, without_user_names
+from tuneplane.adapters.experiment import entry_file, experiment_dir
 
 
 def compile_command(capsule: Mapping[str, Any], machine: Machine) -> Command:
     return Command(
         argv=("sh", entry_file(capsule)),
         cwd_relative=experiment_dir(capsule),
-        env=without_user_names(capsule, {"PYTHONUNBUFFERED": "1"}),
+        env={"PYTHONUNBUFFERED": "1"},
     )

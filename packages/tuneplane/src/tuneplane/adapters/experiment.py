@@ -49,12 +49,6 @@ def set_at(config: MutableMapping[str, Any], path: str, value: Any) -> None:
     config[last] = value
 
 
-def without_user_names(capsule: Mapping[str, Any], env: Mapping[str, str]) -> Dict[str, str]:
-    """`env` less the names the user set: an adapter's environment is a default, the user's word stands."""
-    user = capsule["jobspec"]["spec"].get("env") or {}
-    return {name: value for name, value in env.items() if name not in user}
-
-
 def pool_cpus(capsule: Mapping[str, Any]) -> int:
     """CPUs of one machine of the pool that trains, 0 when the job does not say."""
     pools = capsule["jobspec"]["spec"]["resources"]["pools"]

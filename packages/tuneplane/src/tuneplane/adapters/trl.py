@@ -11,7 +11,6 @@ from tuneplane.adapters.experiment import (
     entry_file,
     experiment_dir,
     pool_cpus,
-    without_user_names,
 )
 
 CONFIG_FILE = "config.json"  # below the work dir; TRL's parser reads it as YAML
@@ -25,7 +24,7 @@ def compile_command(capsule: Mapping[str, Any], machine: Machine) -> Command:
     return Command(
         argv=tuple(_launcher(machine) + script),
         cwd_relative=experiment_dir(capsule),
-        env=without_user_names(capsule, _environment(capsule, machine)),
+        env=_environment(capsule, machine),
         files={CONFIG_FILE: json_for_yaml.dumps(config)},
     )
 

@@ -75,6 +75,10 @@ ENV_INGEST_TOKEN = "TUNEPLANE_INGEST_TOKEN"  # noqa: S105 - a name, not a value
 ENV_REPORT_DIR = "TUNEPLANE_REPORT_DIR"
 # Directory holding capsule.json, bootstrap.sh and runner.pex; set by the executor.
 ENV_CAPSULE_DIR = "TUNEPLANE_CAPSULE_DIR"
+# The executor passes `NAME` of the experiment's env as `TUNEPLANE_ENV_NAME`; the runner gives it to the trainer as `NAME`. So the
+# values lie on no disk, no shell on the way changes them (dash stops at an OPTIND, bash replaces UID), and none reaches
+# what starts the trainer (PATH of the bootstrap, NVIDIA_VISIBLE_DEVICES of the container engine).
+ENV_USER_PREFIX = "TUNEPLANE_ENV_"
 
 IDENTITY_ENV_PREFIX = "TUNEPLANE_"
 IDENTITY_ENV = (

@@ -23,12 +23,12 @@ def build_environment(
 ) -> Dict[str, str]:
     """Later wins: the image's and executor's environment, the adapter's, the user's, and what identifies the run.
 
-    The user's values are taken from the capsule again: a newline in one does not survive every executor's way of passing
-    environment, the capsule it survives.
+    The user's values come under names of their own (`words.ENV_USER_PREFIX`), which the trainer does not see.
     """
-    environment = dict(inherited)
+    prefix = words.ENV_USER_PREFIX
+    environment = {name: value for name, value in inherited.items() if not name.startswith(prefix)}
     environment.update(adapter_env)
-    user = capsule.spec.get("env") or {}
+    user = {name[len(prefix) :]: value for name, value in inherited.items() if name.startswith(prefix)}
     environment.update({k: v for k, v in user.items() if is_env_name(k) and not words.is_identity_env(k)})
     for name, identity in identity_environment(capsule, machine).items():
         if identity is None:

@@ -1,7 +1,7 @@
 """The job capsule: `capsule.json`, `bootstrap.sh` and `runner.pex`, written beside each other before the launch.
 
 Content-addressed: the same job, attempt and server give the same bytes; `bootstrap.sh` holds the digests of the other two.
-It holds no secret. Written into a draft directory and renamed, so that a capsule is whole or not there.
+It holds no secret: the values of the experiment's `env` may be some, so they travel in the environment only. Written into a draft directory and renamed, so that a capsule is whole or not there.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def build_capsule(given: CapsuleInput, storage: StorageRoot) -> Capsule:
     package = spec.provenance.package_digest
     return Capsule(
         job=CapsuleJob(id=given.job_id, owner=given.owner, attempt=given.attempt),
-        jobspec=spec,
+        jobspec=_without_env(spec),
         recipe=CapsuleRecipe(
             entrypoint=Entrypoint.model_validate(manifest["entrypoint"]),
             adapter_options=AdapterOptions.model_validate(manifest["adapter_options"]),
@@ -94,8 +94,11 @@ def build_capsule(given: CapsuleInput, storage: StorageRoot) -> Capsule:
     )
 
 
-def write_capsule(capsule: Capsule, directory: Path) -> str:
-    """Write the three files to `directory`; returns the digest of capsule.json. What is there already is left as it is when equal."""
+def write_capsule(capsule: Capsule, directory: Path, *, private: bool) -> str:
+    """Write the three files to `directory`; returns the digest of capsule.json. What is there already is left as it is when equal.
+
+    `private`: for the console's own user only. Else any user may read them, because the user of an image is not ours to choose.
+    """
     from tuneplane.runner.bootstrap import render_bootstrap
 
     content = canonical_json(capsule.to_json())
@@ -110,13 +113,18 @@ def write_capsule(capsule: Capsule, directory: Path) -> str:
     directory.parent.mkdir(parents=True, exist_ok=True)
     draft = directory.with_name(f".{directory.name}.{secrets.token_hex(6)}")
     try:
-        draft.mkdir(mode=0o755)
+        draft.mkdir(mode=0o700)
+        draft.chmod(0o700 if private else 0o755)  # whatever the console's umask is
         for name, data in files.items():
-            _write(draft / name, data)
+            _write(draft / name, data, 0o600 if private else 0o644)
         _replace_directory(draft, directory)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return digest
+
+
+def _without_env(spec: JobSpec) -> JobSpec:
+    return spec.model_copy(update={"spec": spec.spec.model_copy(update={"env": {}})})
 
 
 def _topology(spec: JobSpec, manifest: dict[str, Any]) -> CapsuleTopology:
@@ -140,10 +148,11 @@ def _holds(directory: Path, files: dict[str, bytes]) -> bool:
         return False
 
 
-def _write(path: Path, data: bytes) -> None:
-    """Readable for the container's user, whoever that is; the launch follows at once, so it must be on disk."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+def _write(path: Path, data: bytes, mode: int) -> None:
+    """The launch follows at once, so it must be on disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, mode)  # whatever the console's umask is
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

@@ -14,6 +14,7 @@ from tuneplane_server.domain.placement import PoolRequest
 from tuneplane_server.executors.port import Executor
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.catalog.service import CatalogService
+from tuneplane_server.features.governance.usage import UsageService
 from tuneplane_server.features.hardware.service import CPU_PROFILE, HardwareService, Profile
 from tuneplane_server.features.jobs.admission.context import AdmissionContext
 from tuneplane_server.features.jobs.capsule import CapsuleInput, build_capsule
@@ -35,6 +36,7 @@ class Planner:
     hardware: HardwareService
     packages: PackageService
     runs: RunSource
+    usage: UsageService
 
     async def context(
         self, spec: JobSpec, principal: Principal, ingest_address: str, *, dry_run: bool
@@ -56,6 +58,7 @@ class Planner:
             no_room_ever=self.hardware.ever_fits(pools, nodes) if _known(pools, profiles) else None,
             runtime=await self._runtime(spec, entry),
             references=await self.references(spec, principal),
+            standings=await self.usage.standings(principal, spec.metadata.project),
             ingest_address=ingest_address,
             package_here=dry_run or await self.packages.has(principal, spec.provenance.package_digest),
             dry_run=dry_run,
@@ -114,7 +117,7 @@ class Planner:
             return plan  # the refusals say why
         return plan | {
             "argv_preview": list(command.argv),
-            "env": plan["env"] | command.env,
+            "env": command.env | plan["env"],  # an adapter sets defaults
             "files": dict(command.files),
         }
 
