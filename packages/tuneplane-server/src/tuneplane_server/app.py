@@ -82,15 +82,18 @@ async def running(services: Services, *, roles: bool) -> AsyncIterator[None]:
     """Everything that lives as long as the console serves. At the end runs go on; the next start adopts them."""
     await migrations.upgrade(services.database)
     await asyncio.to_thread(services.storage.prepare)
-    await services.executor.open()
+    await services.wakeups.open()
     try:
+        await services.executor.open()
         if roles:
             services.running_roles = services.roles
-            await services.roles.start()
+            await services.duty.start()
         yield
     finally:
         if services.running_roles is not None:
-            await services.running_roles.stop()
+            await services.duty.stop()
+        await services.wakeups.close()
+        await services.accounts.limits.close()
         await services.telemetry.close()
         await services.executor.close()
         await services.database.close()

@@ -42,11 +42,20 @@ def _http_url(value: str | None) -> str | None:
     return value.rstrip("/")
 
 
+def _redis_url(value: SecretStr | None) -> SecretStr | None:
+    if value is not None:
+        parts = urlsplit(value.get_secret_value())
+        if parts.scheme not in ("redis", "rediss") or not parts.hostname or parts.path.strip("/").strip("0123456789"):
+            raise ValueError("must be redis://[user:password@]host[:port][/number], or rediss:// for TLS")
+    return value
+
+
 def _absolute(value: Any) -> Any:
     return Path(value).expanduser().absolute() if isinstance(value, str | Path) else value
 
 
 HttpUrl = Annotated[str | None, AfterValidator(_http_url)]
+RedisUrl = Annotated[SecretStr | None, AfterValidator(_redis_url)]
 AbsolutePath = Annotated[Path, BeforeValidator(_absolute)]
 
 
@@ -70,6 +79,9 @@ class Settings(BaseModel):
         default=None, description="postgresql://… or sqlite:///path; default SQLite in the data directory."
     )
 
+    redis_url: RedisUrl = Field(
+        default=None, description="redis://… or rediss://…; needed as soon as several consoles share a database."
+    )
     runtimes_dir: AbsolutePath | None = Field(
         default=None, description="Python environments of process mode; default `<storage_root>/runtimes`."
     )

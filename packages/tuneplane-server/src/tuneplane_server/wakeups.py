@@ -11,16 +11,29 @@ from contextlib import contextmanager
 class Wakeups:
     """`notify(topic)` wakes everyone who listens to it now. Topics: `launcher`, `reaper`, `job:<id>`, `jobs`.
 
-    To be used on the event loop's thread.
+    To be used on the event loop's thread. `redis_wakeups.RedisWakeups` also tells the other replicas.
     """
 
     def __init__(self) -> None:
         self._listeners: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self.connected = asyncio.Event()  # set while other replicas hear us
 
     def notify(self, *topics: str) -> None:
         for topic in topics:
             for event in self._listeners.get(topic, ()):
                 event.set()
+
+    def wake_all(self) -> None:
+        """As if everything had been notified: after something may have been missed."""
+        for events in self._listeners.values():
+            for event in events:
+                event.set()
+
+    async def open(self) -> None:
+        """Begin to hear others, where there are others to hear."""
+
+    async def close(self) -> None:
+        """The end of it."""
 
     @contextmanager
     def listen(self, *topics: str) -> Iterator[asyncio.Event]:

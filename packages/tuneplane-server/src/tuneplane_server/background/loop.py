@@ -73,6 +73,7 @@ class SupervisedLoop:
         self._again: set[str] = set()  # rows that were due once more while their handler ran
         self._wake = asyncio.Event()
         self.last_tick: datetime | None = None
+        self._begun: datetime | None = None
         self.ticks = 0
         self.failures = 0
 
@@ -90,11 +91,26 @@ class SupervisedLoop:
             await asyncio.gather(*self._busy.values(), return_exceptions=True)
             await self._leases.release(self._held.values())
 
+    def begin(self) -> None:
+        """It runs from now on: how long ago it ticked before that says nothing."""
+        self._begun, self.last_tick = self._clock.now(), None
+
     def healthy(self) -> bool:
-        """False when the loop has not ticked for long."""
-        if self.last_tick is None:
+        """False when the loop has not ticked for long, or never since it began."""
+        since = self.last_tick or self._begun
+        if since is None:
             return True
-        return (self._clock.now() - self.last_tick).total_seconds() < max(30.0, STALE_AFTER_TICKS * self.role.interval)
+        return (self._clock.now() - since).total_seconds() < max(30.0, STALE_AFTER_TICKS * self.role.interval)
+
+    @property
+    def held(self) -> int:
+        """Leases of this loop."""
+        return len(self._held)
+
+    @property
+    def busy(self) -> int:
+        """Handlers at work or waiting for a slot."""
+        return len(self._busy)
 
     async def tick(self) -> None:
         """One round: what is due is claimed and begun; what is not due any more is released."""

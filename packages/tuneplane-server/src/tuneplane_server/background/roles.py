@@ -1,4 +1,7 @@
-"""Starts and supervises the roles: adopts what lives, runs the loops, restarts one that ended, knows their health."""
+"""Starts and supervises the roles: adopts what lives, runs the loops, restarts one that ended, knows their health.
+
+They are switched off while another console without Redis shares the database (`duty.py`), and on again, with no restart.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +29,16 @@ RESTART_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class RoleHealth:
-    """`last_tick` is None before the first one."""
+    """`last_tick` is None before the first one. `off`: not meant to run now. `held`: leases of this process."""
 
     name: str
     healthy: bool
+    off: bool
     last_tick: datetime | None
     ticks: int
     failures: int
+    held: int
+    busy: int
 
 
 class BackgroundRoles:
@@ -48,17 +54,42 @@ class BackgroundRoles:
         self._database, self._clock, self._ledger, self._leases = database, clock, ledger, leases
         self.loops = [SupervisedLoop(role, leases, wakeups, clock) for role in roles]
         self._tasks: list[asyncio.Task[None]] = []
+        self._adopted = False
+        self.off = False  # switched off on purpose
+
+    @property
+    def running(self) -> bool:
+        return bool(self._tasks)
 
     async def start(self) -> None:
         """Take up what an earlier process of this installation left, then run the loops."""
-        await self._leases.forget_own()
-        adopted = await self.adopt()
-        if adopted:
-            log.info("adopted live runs", count=adopted)
-        self._tasks = [asyncio.create_task(self._supervise(loop), name=f"role:{loop.role.name}") for loop in self.loops]
+        await self.switch_on()
 
     async def stop(self) -> None:
         """End the loops; runs go on and are adopted by the next process."""
+        await self._end()
+
+    async def switch_on(self) -> None:
+        """Run the loops; does nothing when they run. What lives is adopted once, when they run for the first time."""
+        if self.running:
+            return
+        if not self._adopted:
+            await self._leases.forget_own()
+            adopted = await self.adopt()
+            self._adopted = True
+            if adopted:
+                log.info("adopted live runs", count=adopted)
+        self.off = False
+        for loop in self.loops:
+            loop.begin()
+        self._tasks = [asyncio.create_task(self._supervise(loop), name=f"role:{loop.role.name}") for loop in self.loops]
+
+    async def switch_off(self) -> None:
+        """End the loops until somebody switches them on again: what they hold is released, runs go on."""
+        self.off = True
+        await self._end()
+
+    async def _end(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -74,7 +105,17 @@ class BackgroundRoles:
 
     def health(self) -> list[RoleHealth]:
         return [
-            RoleHealth(loop.role.name, loop.healthy(), loop.last_tick, loop.ticks, loop.failures) for loop in self.loops
+            RoleHealth(
+                loop.role.name,
+                self.off or loop.healthy(),
+                self.off,
+                loop.last_tick,
+                loop.ticks,
+                loop.failures,
+                loop.held,
+                loop.busy,
+            )
+            for loop in self.loops
         ]
 
     async def _supervise(self, loop: SupervisedLoop) -> None:

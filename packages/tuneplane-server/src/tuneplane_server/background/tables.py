@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from tuneplane_server.db.base import Base, UtcDateTime
+from tuneplane_server.db.base import Base, JsonText, UtcDateTime
 
 
 class LeaseRow(Base):
@@ -32,6 +33,10 @@ class ConsoleRow(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     instance: Mapped[str] = mapped_column(String(64))
     host: Mapped[str] = mapped_column(String(253))
+    process: Mapped[dict[str, Any]] = mapped_column(
+        JsonText
+    )  # {pid, start_time, boot_id, namespace}: dead or not, on its own machine
     redis: Mapped[bool]  # it hears the others through Redis
+    one_console: Mapped[bool]  # nobody else can ask about the runs it starts
     started_at: Mapped[datetime] = mapped_column(UtcDateTime)
     seen_at: Mapped[datetime] = mapped_column(UtcDateTime)

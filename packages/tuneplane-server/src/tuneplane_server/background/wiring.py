@@ -1,9 +1,11 @@
-"""Builds the roles from the services."""
+"""Builds the roles, and what decides whether they run, from the services."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
+from tuneplane_server.background.consoles import Consoles
+from tuneplane_server.background.duty import Duty
 from tuneplane_server.background.hasher import Hasher
 from tuneplane_server.background.launcher import Launcher
 from tuneplane_server.background.launching import LaunchPreparer
@@ -50,3 +52,14 @@ def build_roles(services: Services) -> BackgroundRoles:
     )
     roles = (launcher, observer, reaper, Hasher(writer, services.artifacts), OrphanSweeper(writer, executor))
     return BackgroundRoles(services.database, services.clock, services.ledger, leases, services.wakeups, roles)
+
+
+def build_duty(services: Services) -> Duty:
+    consoles = Consoles(
+        services.database,
+        services.clock,
+        services.instance,
+        redis=services.settings.redis_url is not None,
+        one_console=services.executor.capabilities().one_console,
+    )
+    return Duty(consoles, services.roles, services.findings)

@@ -8,20 +8,21 @@ from tuneplane_server.services import Services
 
 def notices(services: Services) -> list[str]:
     """None while everything works."""
+    said = [f"{finding.text} {finding.hint}" for finding in services.findings.all()]
     roles = services.roles.health()
-    stopped = [role.name for role in roles if not role.healthy]
-    if roles and all(role.last_tick is None for role in roles):
-        return [
+    if not services.roles.off and all(role.last_tick is None for role in roles):  # off on purpose is a finding
+        said.append(
             _(
                 "The background roles of this console are off: jobs stay queued and nothing is watched. "
                 "What runs already goes on."
             )
-        ]
-    if not stopped:
-        return []
-    return [
-        _(
-            "Background work of this console has stopped ({roles}): jobs may stay as they are shown here. "
-            "What runs already goes on."
-        ).format(roles=", ".join(stopped))
-    ]
+        )
+    stopped = [role.name for role in roles if not role.healthy]
+    if stopped:
+        said.append(
+            _(
+                "Background work of this console has stopped ({roles}): jobs may stay as they are shown here. "
+                "What runs already goes on."
+            ).format(roles=", ".join(stopped))
+        )
+    return said

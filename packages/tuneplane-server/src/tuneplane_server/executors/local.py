@@ -79,6 +79,7 @@ class LocalExecutor:
             image_form="environment" if process else "oci",
             on_this_machine=True,  # containers share the machine's network, so its loopback is theirs
             isolates=not process,
+            one_console=True,
         )
 
     async def check(self) -> list[Finding]:

@@ -52,6 +52,7 @@ class Capabilities:
     on_this_machine: bool = False
     isolates: bool = True
     own_queue: bool = False
+    one_console: bool = False  # only the console that started a run can ask about it
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, Request
 from sqlalchemy import text
@@ -11,45 +10,43 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import JSONResponse, Response
 
 from tuneplane_server import __version__
+from tuneplane_server.background.roles import RoleHealth
 from tuneplane_server.features.accounts.deps import services_of
-
-if TYPE_CHECKING:
-    from prometheus_client import Metric
-
-    from tuneplane_server.background.roles import RoleHealth
-    from tuneplane_server.services import Services
+from tuneplane_server.services import Services
+from tuneplane_server.web.gauges import read_gauges
 
 router = APIRouter(tags=["operations"])
+NO_STORE = {"Cache-Control": "no-store"}
 
 
 @router.get("/healthz")
 async def healthz(request: Request) -> Response:
-    """503 when a background role has stopped ticking."""
-    roles = _role_health(services_of(request))
+    """503 only when a background role has stopped ticking: a restart may mend that. What no restart mends is `degraded`."""
+    services = services_of(request)
+    roles = role_health(services)
     healthy = all(role.healthy for role in roles)
     body = {
-        "status": "ok" if healthy else "failing",
-        "roles": {
-            role.name: {
-                "status": "ok" if role.healthy else "stopped",
-                "last_tick": role.last_tick.isoformat() if role.last_tick else None,
-            }
-            for role in roles
-        },
+        "status": _status(services, healthy=healthy),
+        "roles": {role.name: _role_view(role) for role in roles},
+        "findings": _findings(services),
+        "consoles": _consoles(services),
+        "redis": _redis(services),
     }
-    return JSONResponse(body, 200 if healthy else 503, {"Cache-Control": "no-store"})
+    return JSONResponse(body, 200 if healthy else 503, NO_STORE)
 
 
 @router.get("/readyz")
 async def readyz(request: Request) -> Response:
     """503 while the database does not answer."""
+    services = services_of(request)
     try:
-        async with services_of(request).database.session() as session:
+        async with services.database.session() as session:
             await session.execute(text("select 1"))
     except (SQLAlchemyError, OSError) as error:
-        body = {"status": "failing", "database": type(error).__name__}
-        return JSONResponse(body, 503, {"Cache-Control": "no-store"})
-    return JSONResponse({"status": "ok"}, headers={"Cache-Control": "no-store"})
+        body = {"status": "failing", "database": type(error).__name__, "findings": _findings(services)}
+        return JSONResponse(body, 503, NO_STORE)
+    body = {"status": _status(services, healthy=True), "database": "ok", "findings": _findings(services)}
+    return JSONResponse(body, headers=NO_STORE)
 
 
 @router.get("/api/v1/server")
@@ -72,36 +69,39 @@ async def metrics(request: Request) -> Response:
     from prometheus_client import CollectorRegistry, generate_latest
 
     services = services_of(request)
-    phases = await services.jobs.phase_counts()
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Snapshot(_role_health(services), phases))  # type: ignore[arg-type]
+    registry.register(await read_gauges(services, role_health(services)))  # type: ignore[arg-type]
     return Response(generate_latest(registry), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _role_health(services: Services) -> list[RoleHealth]:
+def role_health(services: Services) -> list[RoleHealth]:
     return [] if services.running_roles is None else services.running_roles.health()
 
 
-class _Snapshot:
-    """A collector over values that were read a moment ago."""
+def _status(services: Services, *, healthy: bool) -> str:
+    if not healthy:
+        return "failing"
+    return "degraded" if services.findings.all() else "ok"
 
-    def __init__(self, roles: list[RoleHealth], phases: dict[str, int]) -> None:
-        self._roles, self._phases = roles, phases
 
-    def collect(self) -> Iterator[Metric]:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+def _role_view(role: RoleHealth) -> dict[str, Any]:
+    return {
+        "status": "off" if role.off else "ok" if role.healthy else "stopped",
+        "last_tick": role.last_tick.isoformat() if role.last_tick else None,
+        "failures": role.failures,
+    }
 
-        yield GaugeMetricFamily("tuneplane_up", "1 while the console answers", value=1)
-        jobs = GaugeMetricFamily("tuneplane_jobs", "Jobs by phase", labels=["phase"])
-        for phase, count in sorted(self._phases.items()):
-            jobs.add_metric([phase], count)
-        yield jobs
-        tick = GaugeMetricFamily("tuneplane_role_last_tick_seconds", "Unix time of a role's last tick", labels=["role"])
-        ticks = CounterMetricFamily("tuneplane_role_ticks", "Ticks of a role", labels=["role"])
-        failures = CounterMetricFamily("tuneplane_role_failures", "Failures of a role", labels=["role"])
-        for role in self._roles:
-            if role.last_tick is not None:
-                tick.add_metric([role.name], role.last_tick.timestamp())
-            ticks.add_metric([role.name], role.ticks)
-            failures.add_metric([role.name], role.failures)
-        yield from (tick, ticks, failures)
+
+def _findings(services: Services) -> list[dict[str, Any]]:
+    """Without paths and figures, since nobody needs to sign in to read this: the banner and the log have them."""
+    return [{"code": finding.code, "since": finding.since.isoformat()} for finding in services.findings.all()]
+
+
+def _consoles(services: Services) -> int:
+    return 1 if services.running_roles is None else len(services.duty.consoles.live)
+
+
+def _redis(services: Services) -> str:
+    if services.settings.redis_url is None:
+        return "none"
+    return "ok" if services.wakeups.connected.is_set() else "away"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from sqlalchemy import func, select, update
@@ -19,8 +20,15 @@ async def user_by_id(session: AsyncSession, user_id: str) -> UserRow | None:
     return await session.get(UserRow, user_id)
 
 
-async def user_by_name(session: AsyncSession, username: str) -> UserRow | None:
-    return await session.scalar(select(UserRow).where(UserRow.username_key == username.lower()))
+async def user_by_name(session: AsyncSession, username: str, *, lock: bool = False) -> UserRow | None:
+    """`lock`: until the transaction ends (SQLite's one writer is the lock there)."""
+    query = select(UserRow).where(UserRow.username_key == username.lower())
+    return await session.scalar(query.with_for_update() if lock else query)
+
+
+async def names(session: AsyncSession, user_ids: Collection[str]) -> dict[str, str]:
+    query = select(UserRow.id, UserRow.username).where(UserRow.id.in_(user_ids))
+    return dict((await session.execute(query)).tuples().all())
 
 
 async def users(session: AsyncSession) -> list[UserRow]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -50,10 +51,17 @@ class DeviceStart:
 
 
 class AccountService:
-    def __init__(self, database: Database, clock: Clock, signer: SessionSigner, audit: AuditService) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        signer: SessionSigner,
+        audit: AuditService,
+        limits: RateLimits | None = None,
+    ) -> None:
         self._database, self._clock, self._audit = database, clock, audit
         self.signer = signer
-        self.limits = RateLimits()
+        self.limits = limits or RateLimits()
         self._passwords = Passwords()
 
     # --- set-up ---------------------------------------------------------------------------------------------------
@@ -118,6 +126,41 @@ class AccountService:
     async def users(self) -> list[UserRow]:
         async with self._database.session() as session:
             return await repo.users(session)
+
+    async def names(self, session: AsyncSession, user_ids: Collection[str]) -> dict[str, str]:
+        """Id -> username of those that exist, in the running transaction."""
+        return await repo.names(session, user_ids)
+
+    async def administrators(self, session: AsyncSession) -> list[str]:
+        """Names of the administrators who can sign in, in the running transaction."""
+        return [user.username for user in await repo.users(session) if user.admin and user.disabled_at is None]
+
+    async def set_disabled(self, username: str, *, disabled: bool, principal: Principal, address: str = "") -> UserRow:
+        """Keep a user out, or let them in again; their tokens and sessions stop at once. What they run goes on.
+
+        Refused for oneself, and for the last administrator; repeating it changes nothing.
+        """
+        async with self._database.begin() as session:
+            user = await repo.user_by_name(session, username, lock=True)
+            if user is None:
+                raise not_found(_("there is no user “{name}”").format(name=username[:80]))
+            if (user.disabled_at is not None) is disabled:
+                return user
+            if disabled:
+                await self._check_dispensable(session, user, principal)
+            user.disabled_at = self._clock.now() if disabled else None
+            user.session_epoch += 1
+            verb = "disable" if disabled else "enable"
+            self._audit.record(session, AuditEntry(principal.username, f"account.{verb}", user.username, address))
+        return user
+
+    async def _check_dispensable(self, session: AsyncSession, user: UserRow, principal: Principal) -> None:
+        if user.id == principal.user_id:
+            message = _("you cannot disable your own account")
+            raise refused("user-needed", message, _("another administrator can"), field="username")
+        if user.admin and await self.administrators(session) == [user.username]:
+            message = _("“{name}” is the only administrator").format(name=user.username)
+            raise refused("user-needed", message, _("make another one first"), field="username")
 
     # --- sessions -------------------------------------------------------------------------------------------------
 

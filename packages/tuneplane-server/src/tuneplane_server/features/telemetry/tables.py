@@ -43,6 +43,11 @@ class RunTelemetryRow(Base):
     event_count: Mapped[int] = mapped_column(BigInteger)
     series_count: Mapped[int] = mapped_column(BigInteger)
     refused_points: Mapped[int] = mapped_column(BigInteger)  # of series whose name or number the limits refuse
+    # When something of a kind came last, on the console's clock. Metrics of the machine (`system/`) do not count.
+    last_log_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_metric_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_sample_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_event_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
 class StreamAckRow(Base):

@@ -25,6 +25,7 @@ from tuneplane_server.features.telemetry.repo.runs import Run, StreamKey, Stream
 from tuneplane_server.features.telemetry.report_writer import write_events, write_samples
 
 _NOTHING = StreamState()
+MACHINE_PREFIX = "system/"
 
 
 class _Numbered(Protocol):
@@ -103,6 +104,7 @@ def write_batch(
         write_samples(connection, run, attempt, fresh.samples, limits)
     noted = [] if passed is None else [_quota(passed.rank, passed.time, limits)]
     _write_events(connection, run, attempt, fresh.events, gaps + noted, limits)
+    _note_activity(run, fresh, now)
     repo.save_acks(connection, job_id, attempt, rows)
     repo.save(connection, run)
     return Written(
@@ -114,6 +116,18 @@ def write_batch(
         merge=merge,
         quota=passed is not None,
     )
+
+
+def _note_activity(run: Run, fresh: Batch, now: datetime) -> None:
+    """What the watchdog calls a sign of life of the training itself; figures of the machine are none."""
+    if fresh.logs:
+        run.last_log_at = now
+    if any(not name.startswith(MACHINE_PREFIX) for record in fresh.metrics for name in record.series):
+        run.last_metric_at = now
+    if fresh.samples:
+        run.last_sample_at = now
+    if fresh.events:
+        run.last_event_at = now
 
 
 def _write_events(

@@ -16,6 +16,7 @@ depends_on = None
 def upgrade() -> None:
     _extend_jobs()
     _fill_jobs()
+    _extend_telemetry()
     op.create_table(
         "gpu_uses",
         sa.Column("job_id", sa.String(length=16), nullable=False),
@@ -56,11 +57,19 @@ def upgrade() -> None:
         sa.Column("id", sa.String(length=32), nullable=False),
         sa.Column("instance", sa.String(length=64), nullable=False),
         sa.Column("host", sa.String(length=253), nullable=False),
+        sa.Column("process", JsonText(), nullable=False),
         sa.Column("redis", sa.Boolean(), nullable=False),
+        sa.Column("one_console", sa.Boolean(), nullable=False),
         sa.Column("started_at", UtcDateTime(), nullable=False),
         sa.Column("seen_at", UtcDateTime(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_consoles")),
     )
+
+
+def _extend_telemetry() -> None:
+    """When something of each kind came last, on the console's clock; null for runs of before."""
+    for name in ("last_log_at", "last_metric_at", "last_sample_at", "last_event_at"):
+        op.add_column("run_telemetry", sa.Column(name, UtcDateTime(), nullable=True))
 
 
 def _extend_jobs() -> None:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -42,6 +42,10 @@ class Run:
     event_count: int = 0
     series_count: int = 0
     refused_points: int = 0
+    last_log_at: datetime | None = None
+    last_metric_at: datetime | None = None
+    last_sample_at: datetime | None = None
+    last_event_at: datetime | None = None
 
 
 class StreamState:
@@ -131,6 +135,12 @@ def forget(connection: Connection, job_id: str) -> None:
         RunTelemetryRow,
     ):
         connection.execute(delete(table).where(table.job_id == job_id))
+
+
+async def bytes_of(session: AsyncSession, job_ids: Select[str]) -> int:
+    """Bytes of output and samples that are stored for all these runs."""
+    query = select(func.sum(RUNS.c.log_bytes + RUNS.c.sample_bytes)).where(RUNS.c.job_id.in_(job_ids))
+    return int(await session.scalar(query) or 0)
 
 
 async def find(session: AsyncSession, job_id: str) -> Run | None:

@@ -1,0 +1,46 @@
+"""What may be wrong with the console itself for a while, in words: what, and what to do. Shown to every reader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tuneplane.i18n import N_
+
+REPLICAS_WITHOUT_REDIS = "replicas-without-redis"
+REPLICAS_ON_ONE_MACHINE = "replicas-on-one-machine"
+REDIS_AWAY = "redis-away"
+DISK_LOW = "disk-low"
+
+
+@dataclass(frozen=True)
+class FindingText:
+    """`text` and `hint` are message ids; the finding's data fills them."""
+
+    text: str
+    hint: str
+
+
+FINDINGS: dict[str, FindingText] = {
+    REPLICAS_WITHOUT_REDIS: FindingText(
+        N_(
+            "{count} console replicas run and not all of them have Redis, so the background roles are disabled on all of "
+            "them: no run is started, watched or cleaned up, and the watchdog does not run. What runs already goes on."
+        ),
+        N_("Set TUNEPLANE_REDIS_URL on every replica, or stop all replicas but one."),
+    ),
+    REPLICAS_ON_ONE_MACHINE: FindingText(
+        N_(
+            "{count} console replicas run on an executor that only the console which started a run can ask about it, so the "
+            "background roles are disabled on all of them. What runs already goes on."
+        ),
+        N_("Stop all replicas but one."),
+    ),
+    REDIS_AWAY: FindingText(
+        N_("Redis does not answer. Everything goes on, a little later than usual: the rows are polled."),
+        N_("Look at the Redis server and at TUNEPLANE_REDIS_URL; the console connects again by itself."),
+    ),
+    DISK_LOW: FindingText(
+        N_("Little space is left on the disk of {path}: {free_gb} GB free, {percent} %."),
+        N_("Delete old checkpoints or add space: on a full disk runs fail and what they report cannot be stored."),
+    ),
+}

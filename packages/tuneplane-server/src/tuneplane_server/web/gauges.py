@@ -1,0 +1,99 @@
+"""What `/metrics` shows. Labels are roles, phases, profiles and codes: their number does not grow with runs or people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tuneplane_server.background.roles import RoleHealth
+from tuneplane_server.domain.findings import FINDINGS
+from tuneplane_server.features.hardware.service import Profile
+from tuneplane_server.services import Services
+from tuneplane_server.storage.space import Space, space_of
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+PHASES = ("queued", "starting", "running", "finishing", "succeeded", "failed", "cancelled", "lost")
+
+
+@dataclass(frozen=True, eq=False)  # a registry keeps its collectors by identity
+class Gauges:
+    """A collector over values that were read a moment ago. `redis`: None when none is configured; `space`: None when the disk
+    cannot be asked.
+    """
+
+    roles: Sequence[RoleHealth]
+    phases: dict[str, int]
+    profiles: Sequence[Profile]
+    space: Space | None
+    consoles: int
+    redis: bool | None
+    findings: frozenset[str]
+
+    def collect(self) -> Iterator[Metric]:
+        yield _gauge("tuneplane_up", "1 while the console answers", 1)
+        yield _labelled("tuneplane_jobs", "Jobs by phase", "phase", [(p, self.phases.get(p, 0)) for p in PHASES])
+        yield from self._roles()
+        gpus = [profile for profile in self.profiles if profile.total_gpus]
+        yield _labelled("tuneplane_gpus", "GPUs by profile", "profile", [(p.name, p.total_gpus) for p in gpus])
+        held = [(profile.name, profile.total_gpus - profile.free_gpus) for profile in gpus]
+        yield _labelled("tuneplane_gpus_held", "GPUs held by runs, by profile", "profile", held)
+        if self.space is not None:
+            yield _gauge("tuneplane_storage_free_bytes", "Free space of the storage root", self.space.free)
+            yield _gauge("tuneplane_storage_bytes", "Size of the disk of the storage root", self.space.total)
+        yield _gauge("tuneplane_consoles", "Live consoles on this database, this one included", self.consoles)
+        if self.redis is not None:
+            yield _gauge("tuneplane_redis_up", "1 while Redis answers", float(self.redis))
+        found = [(code, float(code in self.findings)) for code in sorted(FINDINGS)]
+        yield _labelled("tuneplane_finding", "1 while this is wrong with the console", "code", found)
+
+    def _roles(self) -> Iterator[Metric]:
+        roles = self.roles
+        ticked = [(role.name, role.last_tick.timestamp()) for role in roles if role.last_tick is not None]
+        yield _labelled("tuneplane_role_last_tick_seconds", "Unix time of a role's last tick", "role", ticked)
+        yield _labelled("tuneplane_role_on", "0 while a role is off", "role", [(r.name, not r.off) for r in roles])
+        yield _counted("tuneplane_role_ticks", "Ticks of a role", [(r.name, r.ticks) for r in roles])
+        yield _counted("tuneplane_role_failures", "Failures of a role", [(r.name, r.failures) for r in roles])
+        held = [(role.name, role.held) for role in roles]
+        yield _labelled("tuneplane_leases", "Rows that a role of this console holds", "role", held)
+        busy = [(role.name, role.busy) for role in roles]
+        yield _labelled("tuneplane_role_busy", "Handlers of a role at work", "role", busy)
+
+
+async def read_gauges(services: Services, roles: Sequence[RoleHealth]) -> Gauges:
+    redis = None if services.settings.redis_url is None else services.wakeups.connected.is_set()
+    return Gauges(
+        roles=roles,
+        phases=await services.jobs.phase_counts(),
+        profiles=await services.hardware.profiles(),
+        space=await space_of(services.settings.storage_root),
+        consoles=1 if services.running_roles is None else len(services.duty.consoles.live),
+        redis=redis,
+        findings=frozenset(finding.code for finding in services.findings.all()),
+    )
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    from prometheus_client.core import GaugeMetricFamily
+
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _labelled(name: str, text: str, label: str, values: Iterable[tuple[str, float]]) -> Metric:
+    from prometheus_client.core import GaugeMetricFamily
+
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for key, value in values:
+        family.add_metric([key], value)
+    return family
+
+
+def _counted(name: str, text: str, values: Iterable[tuple[str, int]]) -> Metric:
+    from prometheus_client.core import CounterMetricFamily
+
+    family = CounterMetricFamily(name, text, labels=["role"])
+    for key, value in values:
+        family.add_metric([key], value)
+    return family
