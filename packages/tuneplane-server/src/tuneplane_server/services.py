@@ -17,6 +17,8 @@ from tuneplane_server.features.accounts.sessions import SessionSigner, load_key
 from tuneplane_server.features.artifacts.service import ArtifactService
 from tuneplane_server.features.audit.service import AuditService
 from tuneplane_server.features.catalog.service import CatalogService
+from tuneplane_server.features.governance.service import GovernanceService
+from tuneplane_server.features.governance.usage import UsageService
 from tuneplane_server.features.hardware.service import HardwareService
 from tuneplane_server.features.ingest.gate import Gate
 from tuneplane_server.features.ingest.service import IngestService
@@ -149,6 +151,25 @@ class Services:
         return HardwareService(self.database, self.clock, self.executor)
 
     @cached_property
+    def governance(self) -> GovernanceService:
+        return GovernanceService(
+            self.database, self.clock, self.audit, self.accounts, self.projects, self.hardware, self.wakeups
+        )
+
+    @cached_property
+    def usage(self) -> UsageService:
+        return UsageService(
+            self.database,
+            self.clock,
+            self.governance,
+            self.accounts,
+            self.projects,
+            self.artifacts,
+            self.telemetry,
+            lambda: self.jobs,
+        )
+
+    @cached_property
     def packages(self) -> PackageService:
         return PackageService(self.database, self.clock, self.store, self.settings.package_max_mb * MIB)
 
@@ -166,6 +187,7 @@ class Services:
             self.hardware,
             self.packages,
             RunOutputsOfJobs(lambda: self.jobs, self.storage, lambda job_id: self.artifacts.checkpoints(job_id)),
+            self.usage,
         )
 
     @cached_property

@@ -31,6 +31,7 @@ STATUS_OF_CODE = {
     "conflict": 409,
     "idempotency-conflict": 409,
     "setup-needed": 409,
+    "version-missing": 428,
     "too-many-requests": 429,
     "not-yet": 400,
 }
@@ -51,7 +52,7 @@ _CODE_OF_STATUS = {
 
 
 class ProblemError(HTTPException):
-    """One error answer. `code` is stable; `detail` and `hint` are in the reader's language.
+    """One error answer. `code` is stable; `detail` and `hint` are in the reader's language; `more`: members of its own.
 
     It is an HTTPException so that FastAPI lets it through when it is raised while a body is read.
     """
@@ -65,8 +66,10 @@ class ProblemError(HTTPException):
         *,
         refusals: tuple[Refusal, ...] = (),
         headers: dict[str, str] | None = None,
+        more: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(status, detail, headers)
+        self.more = more or {}
         self.status, self.code, self.hint = status, code, hint
         self.refusals = refusals
 
@@ -79,6 +82,7 @@ class ProblemError(HTTPException):
             "code": self.code,
             "hint": self.hint,
             "refusals": [refusal.to_json() for refusal in self.refusals],
+            **self.more,
         }
 
     def response(self) -> JSONResponse:
@@ -88,10 +92,18 @@ class ProblemError(HTTPException):
         return JSONResponse(self.to_json(), self.status, headers, media_type=MEDIA_TYPE)
 
 
-def refused(code: str, detail: str, hint: str = "", *, field: str = "", status: int | None = None) -> ProblemError:
+def refused(
+    code: str,
+    detail: str,
+    hint: str = "",
+    *,
+    field: str = "",
+    status: int | None = None,
+    more: dict[str, Any] | None = None,
+) -> ProblemError:
     """The problem for a single refusal."""
     refusal = Refusal(code, detail, hint, field=field)
-    return ProblemError(status or STATUS_OF_CODE.get(code, 422), code, detail, hint, refusals=(refusal,))
+    return ProblemError(status or STATUS_OF_CODE.get(code, 422), code, detail, hint, refusals=(refusal,), more=more)
 
 
 def not_found(what: str, hint: str = "") -> ProblemError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import Select, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.features.artifacts.tables import ArtifactFileRow, ArtifactSetRow, CheckpointRow
@@ -116,6 +116,10 @@ async def count_unhashed(session: AsyncSession, job_id: str, attempt: int | None
     if attempt is not None:
         query = query.where(FILES.c.attempt == attempt)
     return (await session.scalar(query)) or 0
+
+
+async def bytes_of(session: AsyncSession, job_ids: Select[str]) -> int:
+    return int(await session.scalar(select(func.sum(FILES.c.size)).where(FILES.c.job_id.in_(job_ids))) or 0)
 
 
 async def forget(session: AsyncSession, job_id: str) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from sqlalchemy import Select
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane.contract.names import is_run_id
 from tuneplane_server.clock import Clock
@@ -73,6 +75,10 @@ class ArtifactService:
     def __init__(self, database: Database, clock: Clock, storage: StorageRoot) -> None:
         self._database, self._clock, self._storage = database, clock, storage
         self._hashing = asyncio.Semaphore(1)
+
+    async def bytes_of(self, session: AsyncSession, runs: Select[str]) -> int:
+        """Bytes of the registered files of all these runs, in the running transaction."""
+        return await repo.bytes_of(session, runs)
 
     async def register(self, job_id: str, attempt: int, out_dir: Path | None = None) -> None:
         """Read or make the index of an ended attempt; may be repeated, digests made meanwhile are kept.

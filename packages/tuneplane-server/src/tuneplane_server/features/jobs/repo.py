@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, not_, or_, select, true, update
+from sqlalchemy import ColumnElement, Select, and_, func, not_, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane.contract.words import TERMINAL_PHASES
@@ -45,6 +45,20 @@ async def count_readable(session: AsyncSession, principal: Principal, query: Job
     """Phase -> count, whatever phases the query names."""
     statement = select(JobRow.phase, func.count()).where(readable(principal), *_matching(query)).group_by(JobRow.phase)
     return dict((await session.execute(statement)).all())
+
+
+def ids_of(*, owner_id: str | None = None, project_id: str | None = None) -> Select[str]:
+    """Ids of a user's or a project's runs, as a subquery for what counts by run."""
+    wanted = [
+        column == value
+        for column, value in ((JobRow.owner_id, owner_id), (JobRow.project_id, project_id))
+        if value is not None
+    ]
+    return select(JobRow.id).where(*wanted)
+
+
+async def count_queued(session: AsyncSession, ids: Select[str]) -> int:
+    return await session.scalar(select(func.count()).where(JobRow.id.in_(ids), JobRow.phase == "queued")) or 0
 
 
 async def count_all(session: AsyncSession) -> dict[str, int]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sqlalchemy import Select
+from sqlalchemy.ext.asyncio import AsyncSession
+
 from tuneplane.contract.names import is_run_id
 from tuneplane.i18n import _
 from tuneplane_server.db.engine import Database
@@ -70,6 +73,14 @@ class JobService:
         """Phase -> number of all jobs; for the console's own metrics, which name nobody."""
         async with self._database.session() as session:
             return await repo.count_all(session)
+
+    def runs_of(self, *, owner_id: str | None = None, project_id: str | None = None) -> Select[str]:
+        """A query for the ids of a user's or a project's runs, for features that count by run."""
+        return repo.ids_of(owner_id=owner_id, project_id=project_id)
+
+    async def count_queued(self, session: AsyncSession, runs: Select[str]) -> int:
+        """How many of the runs wait, in the running transaction; also paused ones and those that wait for approval."""
+        return await repo.count_queued(session, runs)
 
     async def attempts(self, job_ids: Sequence[str]) -> Mapping[str, Sequence[AttemptRow]]:
         """Attempts of jobs that the caller was already shown."""

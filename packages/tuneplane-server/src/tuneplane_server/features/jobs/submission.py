@@ -17,7 +17,9 @@ from tuneplane_server.db.engine import Database
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.audit.service import AuditEntry, AuditService
 from tuneplane_server.features.jobs import repo
+from tuneplane_server.features.jobs.admission.approval import needs_approval
 from tuneplane_server.features.jobs.admission.context import AdmissionContext
+from tuneplane_server.features.jobs.admission.duration import longest_run
 from tuneplane_server.features.jobs.admission.rules import admit
 from tuneplane_server.features.jobs.jobspec_input import parse_jobspec
 from tuneplane_server.features.jobs.planning import Planner
@@ -174,12 +176,12 @@ class Submissions:
             simulated=simulated,
             demand=[vars(pool) for pool in context.pools],
             priority=spec.spec.priority,
-            max_seconds=spec.spec.limits.max_duration,
+            max_seconds=longest_run(context),
             origin_id=origin.job_id if origin else None,
             origin_kind=origin.kind if origin else None,
             desired="run",
             paused=False,
-            approval="none",
+            approval="pending" if needs_approval(context) else "none",
             phase="queued",
             phase_since=now,
             conditions=[],

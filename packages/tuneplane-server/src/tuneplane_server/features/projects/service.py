@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -38,6 +38,15 @@ class ProjectService:
             assert found is not None
             return found
         return row
+
+    async def find(self, owner: str, name: str) -> ProjectRow | None:
+        """The project `name` of the user `owner`."""
+        async with self._database.session() as session:
+            return await repo.by_owner_name(session, owner, name)
+
+    async def names(self, session: AsyncSession, project_ids: Collection[str]) -> dict[str, str]:
+        """Id -> `<owner>/<project>` of those that exist, in the running transaction."""
+        return await repo.names(session, project_ids)
 
     async def list(self, principal: Principal) -> Sequence[ProjectRow]:
         """The caller's projects; all of them for an administrator."""

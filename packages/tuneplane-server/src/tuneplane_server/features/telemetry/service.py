@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 import structlog
 from compression import zstd
+from sqlalchemy import Select
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
@@ -92,6 +94,10 @@ class TelemetryService:
         """Position and quotas of a run; zeros when nothing has come."""
         async with self._database.session() as session:
             return await runs.find(session, job_id) or Run(job_id)
+
+    async def bytes_of(self, session: AsyncSession, job_ids: Select[str]) -> int:
+        """Bytes of output and samples that are stored for all these runs, in the running transaction."""
+        return await runs.bytes_of(session, job_ids)
 
     async def latest_of(self, job_ids: Sequence[str], rank: int = 0) -> dict[str, dict[str, dict[str, Any]]]:
         """run -> metric -> {step, value, time}, of the newest attempt that has the metric."""

@@ -10,6 +10,7 @@ from tuneplane.contract.jobspec import JobSpec
 from tuneplane.contract.refusals import Refusal
 from tuneplane_server.domain.placement import NoRoom, PoolRequest
 from tuneplane_server.executors.port import Capabilities
+from tuneplane_server.features.governance.usage import Standings
 from tuneplane_server.features.hardware.service import Profile
 from tuneplane_server.features.jobs.references import ResolvedReferences
 from tuneplane_server.features.jobs.runtimes import ResolvedRuntime
@@ -29,9 +30,15 @@ class AdmissionContext:
     no_room_ever: NoRoom | None  # the pools would not fit even if nobody else ran
     runtime: ResolvedRuntime | Refusal | None  # None: the recipe is unknown, so nothing can be said
     references: ResolvedReferences
+    standings: Standings  # quotas and policies as they are for who submits
     ingest_address: str
     package_here: bool
     dry_run: bool
+
+    @property
+    def gpus(self) -> int:
+        """Of all pools together."""
+        return sum(pool.nodes * pool.gpus_per_node for pool in self.pools)
 
     @property
     def manifest(self) -> dict[str, Any]:

@@ -6,13 +6,18 @@ from collections.abc import Callable, Iterable
 
 from tuneplane.contract.refusals import Refusal
 from tuneplane_server.features.jobs.admission import (
+    allowed_images,
+    allowed_profiles,
     canonical,
     config,
+    duration,
     framework,
     ingest_url,
     observability,
     package,
+    priority,
     profile,
+    quota,
     recipe,
     references,
     roles,
@@ -24,7 +29,7 @@ from tuneplane_server.features.jobs.admission.context import AdmissionContext
 
 type Rule = Callable[[AdmissionContext], Iterable[Refusal]]
 
-# The order is the order in which people read the refusals: what, how, where, with what.
+# The order is the order in which people read the refusals: what, how, where, with what, and who may.
 RULES: tuple[Rule, ...] = (
     recipe.check,
     framework.check,
@@ -39,6 +44,11 @@ RULES: tuple[Rule, ...] = (
     unsupported.check,
     ingest_url.check,
     package.check,
+    allowed_profiles.check,
+    allowed_images.check,
+    duration.check,
+    priority.check,
+    quota.check,
 )
 
 
