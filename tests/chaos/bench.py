@@ -82,10 +82,13 @@ class Submitted:
 
 @dataclass
 class Bench:
+    """`spec`: one run's, which is submitted in variations; `daemon`: None in process mode."""
+
     console: KillableConsole
     api: Api
     spec: dict[str, Any]
     daemon: Daemon | None
+    temporary: Path  # TMPDIR of the console, and so of jobs in process mode
     submitted: list[Submitted] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -131,9 +134,9 @@ class Bench:
 
 def prepare(folder: Path, settings: dict[str, str], daemon: Daemon | None) -> Bench:
     """A running console with an account, and one run's spec as `tp` makes it, which the storm then submits in variations."""
-    work = folder / "tmp"  # a killed runner cannot remove its work directory
-    work.mkdir(parents=True)
-    given = {"TMPDIR": str(work), "TUNEPLANE_SIMULATED_GPUS": "h200:4", **settings}
+    temporary = folder / "tmp"
+    temporary.mkdir(parents=True)
+    given = {"TMPDIR": str(temporary), "TUNEPLANE_SIMULATED_GPUS": "h200:4", **settings}
     console = KillableConsole(folder / "console", given)
     console.start()
     try:
@@ -148,7 +151,8 @@ def prepare(folder: Path, settings: dict[str, str], daemon: Daemon | None) -> Be
     except BaseException:
         console.stop()
         raise
-    return Bench(console, Api(console.url, token), job["spec"], daemon, [Submitted("", first, Wanted(1, 0.01))])
+    submitted = [Submitted("", first, Wanted(1, 0.01))]
+    return Bench(console, Api(console.url, token), job["spec"], daemon, temporary, submitted)
 
 
 def end_console(console: KillableConsole) -> None:

@@ -106,9 +106,14 @@ def _left_behind(bench: Bench) -> list[str]:
     faults = [f"left behind: {item.kind} of {item.job or '?'}: {item.command}" for item in bench.processes()]
     faults += [f"left behind: container of {job}/{attempt}" for _, job, attempt in bench.containers()]
     records = bench.console.storage / "console" / "engine" / "processes"
-    if records.is_dir():
-        # One with a dot was half made or half removed when a console was killed; no job was in it, and it is swept later.
-        faults += [f"left behind: record {path.name}" for path in records.iterdir() if path.name[0] != "."]
+    kept = list(records.iterdir()) if records.is_dir() else []
+    # One with a dot was half made or half removed when a console was killed; no job was in it, and it is swept later,
+    # with the temporary files it names.
+    faults += [f"left behind: record {path.name}" for path in kept if path.name[0] != "."]
+    swept_later = [(path / "request.json").read_text() for path in kept if (path / "request.json").exists()]
+    for path in bench.temporary.glob("t[pu]*-*"):  # a job's own TMPDIR, or a runner's work directory outside of one
+        if not any(str(path) in text for text in swept_later):
+            faults.append(f"left behind: {path} with {[item.name for item in path.iterdir()]}")
     return faults
 
 
