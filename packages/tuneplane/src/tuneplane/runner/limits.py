@@ -18,7 +18,7 @@ TICK_SECONDS = 0.5
 COALESCE_SECONDS = 0.25
 SMALL_READ_BYTES = 16 * 1024
 SMALL_READ_SECONDS = 0.02  # a trainer that prints line by line is read fifty times a second, not once a line
-LOG_TAIL_BYTES = 48 * 1024
+LOG_TAIL_BYTES = 256 * 1024  # of which the stacks of eight ranks may be most
 LOG_TAIL_CHARS = 16_000
 
 # Shipping

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 import threading
 from collections import deque
 from time import time
@@ -12,6 +13,8 @@ from tuneplane.contract.words import MAX_LOG_CHUNK_BYTES
 from tuneplane.runner import limits
 
 _EAGER_BYTES = 256 * 1024
+_FRAME = re.compile(r".{0,100}?\bframe #\d+: ")
+_LEFT_OUT = "[tuneplane: stack frames left out: %d]\n"
 _HOLD_SECONDS = 1.0  # how long the first bytes of a character wait for the rest
 
 
@@ -83,10 +86,16 @@ class OutputQueue:
         return chunks, lost, size
 
     def tail(self) -> str:
-        """The last lines of the trainer, at most 16,000 characters, without NUL (databases refuse it)."""
+        """The last lines of the trainer, at most 16,000 characters, without NUL (databases refuse it).
+
+        When that is less than there is, the frames of C++ stacks go first: NCCL's watchdog prints some 60 for each rank, and
+        the one line that says why the first rank failed stands in front of all of them.
+        """
         with self._filled:
             data = b"".join(self._tail)
         text = data.decode("utf-8", "replace").replace("\0", "\ufffd")
+        if len(text) > limits.LOG_TAIL_CHARS:
+            text = without_frames(text)
         if len(text) <= limits.LOG_TAIL_CHARS:
             return text
         text = text[-limits.LOG_TAIL_CHARS :]
@@ -142,6 +151,23 @@ class LogChunks:
         if data:
             records.append(chunk._replace(data=data))
         return records
+
+
+def without_frames(text: str) -> str:
+    """`text` with each run of lines `frame #N: …` (c10's stacks, whatever a launcher put before) as one line that counts them."""
+    lines: List[str] = []
+    frames = 0
+    for line in text.splitlines(keepends=True):
+        if _FRAME.match(line):
+            frames += 1
+            continue
+        if frames:
+            lines.append(_LEFT_OUT % frames)
+            frames = 0
+        lines.append(line)
+    if frames:
+        lines.append(_LEFT_OUT % frames)
+    return "".join(lines)
 
 
 def incomplete_utf8(data: bytes) -> int:
