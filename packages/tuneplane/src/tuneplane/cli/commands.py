@@ -44,12 +44,15 @@ TREE: dict[str, Command | Group] = {
     "submit": Command(N_("Submit an experiment as a job"), f"{_HERE}.submit", JOBS),
     "status": Command(N_("Show the lab, the console and what is running"), f"{_HERE}.status", JOBS),
     "job": Group(
-        N_("Look at jobs, follow and cancel them"),
+        N_("Look at jobs, follow, pause, resume and cancel them"),
         {
             "ls": Command(N_("List jobs, newest first"), f"{_HERE}.job.ls"),
             "show": Command(N_("Show one job: why it waits, why it failed"), f"{_HERE}.job.show"),
             "logs": Command(N_("Show or follow the output"), f"{_HERE}.job.logs"),
             "cancel": Command(N_("Cancel a job"), f"{_HERE}.job.cancel"),
+            "pause": Command(N_("Stop a job so that it can go on later"), f"{_HERE}.job.pause"),
+            "resume": Command(N_("Go on from a checkpoint"), f"{_HERE}.job.resume"),
+            "retry": Command(N_("Run a job that is over again, from scratch"), f"{_HERE}.job.retry"),
             "wait": Command(N_("Wait until a job is over"), f"{_HERE}.job.wait"),
             "metrics": Command(N_("Show metrics and draw curves"), f"{_HERE}.job.metrics"),
             "samples": Command(N_("Show samples of what the model writes"), f"{_HERE}.job.samples"),

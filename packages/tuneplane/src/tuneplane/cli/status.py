@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from tuneplane.cli.job.show_text import age, phase_word, why
+from tuneplane.cli.job.show_text import age, state_word, why
 from tuneplane.cli.options import json_option, server_option, tp_command
 from tuneplane.cli.session import console_for, lab_or_none
 from tuneplane.cli.text import fields, table, write, write_json
@@ -78,7 +78,7 @@ def _write_text(value: dict[str, Any]) -> None:
         (
             job["id"],
             f"{job['project']}/{job['experiment']}",
-            phase_word(job["phase"]),
+            state_word(job),
             age(job.get("created_at")),
             why(job),
         )

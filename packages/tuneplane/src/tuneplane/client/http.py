@@ -166,6 +166,26 @@ class Console:
     def cancel(self, job: str) -> types.Job:
         return self._call("POST", f"{_job(job)}/cancel", types.Job, repeat=True)
 
+    def pause(self, job: str) -> types.Job:
+        return self._call("POST", f"{_job(job)}/pause", types.Job, repeat=True)
+
+    def resume(self, job: str, idempotency_key: str, from_step: int | None = None) -> types.Job:
+        """The paused job itself, going on; or the new run that goes on from one that is over, whose `origin` it is."""
+        body = {} if from_step is None else {"from_step": from_step}
+        return self._keyed(f"{_job(job)}/resume", body, idempotency_key)
+
+    def retry(self, job: str, idempotency_key: str) -> types.Job:
+        """The new run that repeats one that is over."""
+        return self._keyed(f"{_job(job)}/retry", {}, idempotency_key)
+
+    def approve(self, job: str) -> types.Job:
+        """Administrators only."""
+        return self._call("POST", f"{_job(job)}/approve", types.Job)
+
+    def reject(self, job: str, why: str) -> types.Job:
+        """Administrators only. The job's owner reads `why`."""
+        return self._call("POST", f"{_job(job)}/reject", types.Job, json={"why": why})
+
     def iterate_events(self, job: str) -> Iterator[types.JobEvent]:
         path = f"{_job(job)}/events"
         return self._pages(lambda cursor: self._get(path, types.EventPage, {"cursor": cursor}))
@@ -209,6 +229,10 @@ class Console:
 
     def _get(self, path: str, shape: Any, params: dict[str, Any] | None = None) -> Any:
         return self._call("GET", path, shape, params=params, repeat=True)
+
+    def _keyed(self, path: str, value: dict[str, Any], key: str) -> types.Job:
+        """A call that makes at most one run, however often it is sent with the same key."""
+        return self._call("POST", path, types.Job, json=value, headers={"Idempotency-Key": key}, repeat=True)
 
     def _post(self, path: str, value: dict[str, Any], shape: Any) -> Any:
         return self._call("POST", path, shape, json=value)

@@ -86,6 +86,7 @@ Reason = TypedDict(
         "class": NotRequired[str],
         "text": NotRequired[str],
         "hint": NotRequired[str],
+        "detail": NotRequired[str],
         "anchor": NotRequired[str | None],
     },
 )
@@ -97,13 +98,32 @@ class Condition(TypedDict):
     text: NotRequired[str]
 
 
+class ResumePoint(TypedDict):
+    """A checkpoint: the run and attempt that wrote it."""
+
+    step: int
+    run: NotRequired[str]
+    attempt: NotRequired[int]
+    path: NotRequired[str]
+
+
+class Link(TypedDict):
+    """A run that this one follows or is followed by: `retry` from scratch, `resume` from a checkpoint."""
+
+    id: str
+    kind: str
+    phase: NotRequired[str]
+
+
 class Attempt(TypedDict):
     n: int
     phase: str
     reason: NotRequired[Reason | None]
+    created_at: NotRequired[str | None]
     started_at: NotRequired[str | None]
     finished_at: NotRequired[str | None]
     resume_from: NotRequired[str | None]
+    resumed: NotRequired[ResumePoint | None]
 
 
 class Latest(TypedDict):
@@ -113,7 +133,16 @@ class Latest(TypedDict):
 
 
 class Waiting(TypedDict):
+    """Why a queued job does not run. `position`: its place in the line, from 1; `ahead`: how many runs are before it."""
+
     text: str
+    kind: NotRequired[str]
+    position: NotRequired[int | None]
+    ahead: NotRequired[int | None]
+    needs: NotRequired[list[dict[str, Any]] | None]
+    free: NotRequired[list[dict[str, Any]] | None]
+    held_by: NotRequired[list[dict[str, Any]] | None]
+    estimate: NotRequired[Any]
 
 
 class Job(TypedDict):
@@ -125,6 +154,13 @@ class Job(TypedDict):
     display_name: NotRequired[str | None]
     recipe: NotRequired[RecipeName]
     desired: NotRequired[str]
+    paused: NotRequired[bool]
+    approval: NotRequired[str]
+    not_before: NotRequired[str | None]
+    priority: NotRequired[int]
+    origin: NotRequired[Link | None]
+    followers: NotRequired[list[Link] | None]
+    resume_point: NotRequired[ResumePoint | None]
     conditions: NotRequired[list[Condition]]
     reason: NotRequired[Reason | None]
     cleanup: NotRequired[str]

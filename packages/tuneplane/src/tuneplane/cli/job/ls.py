@@ -6,7 +6,7 @@ from itertools import islice
 
 import click
 
-from tuneplane.cli.job.show_text import age, phase_word, run_time, why
+from tuneplane.cli.job.show_text import age, run_time, state_word, why
 from tuneplane.cli.options import WholeNumber, json_option, server_option, tp_command
 from tuneplane.cli.session import lab_or_none, open_console
 from tuneplane.cli.text import note, table, write, write_json
@@ -52,7 +52,7 @@ def command(
             job["id"],
             job["experiment"] if project else f"{job['project']}/{job['experiment']}",
             job.get("recipe", {"name": "-"})["name"],
-            phase_word(job["phase"]),
+            state_word(job),
             age(job.get("created_at")),
             run_time(job),
             why(job)[:80],

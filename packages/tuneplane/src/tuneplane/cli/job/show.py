@@ -7,7 +7,10 @@ from itertools import islice
 import click
 
 from tuneplane.cli.job.ids import find_job
-from tuneplane.cli.job.show_text import local_time, phase_word, pools_text, reason_text, run_time, runs_in
+from tuneplane.cli.job.next_steps import next_steps
+from tuneplane.cli.job.show_attempts import attempts_text
+from tuneplane.cli.job.show_text import local_time, phase_word, pools_text, reason_text, run_time, runs_in, state_word
+from tuneplane.cli.job.show_waiting import waiting_text
 from tuneplane.cli.options import job_argument, json_option, server_option, tp_command
 from tuneplane.cli.session import open_console
 from tuneplane.cli.text import clean, fields, table, write, write_json
@@ -15,12 +18,13 @@ from tuneplane.client.types import Job, JobEvent
 from tuneplane.i18n import _
 
 MAX_EVENTS = 200
+MAX_DETAIL_LINES = 10
 
 
 @tp_command(
     "tp job show 06fq9k2m",
     "tp job show 06fq9k2mc8v1x3ra --events",
-    about=_("Says why it waits or failed, and what to do. JOB is a run id or its unique beginning."),
+    about=_("Says why it waits or failed, and what to type next. JOB is a run id or its unique beginning."),
 )
 @job_argument
 @click.option("--events", is_flag=True, help=_("Also what happened to it, step by step."))
@@ -35,8 +39,9 @@ def command(job: str, events: bool, server: str | None, as_json: bool) -> None:
         return
     write(_summary(found))
     write(_why(found))
-    write(_attempts(found))
+    write(attempts_text(found))
     write(_latest(found))
+    write(_next(found))
     write(_history(history))
 
 
@@ -49,10 +54,12 @@ def _summary(job: Job) -> str:
             (_("name"), job.get("display_name")),
             (_("experiment"), f"@{job.get('owner', '?')}/{job['project']} · {job['experiment']}"),
             (_("method"), f"{recipe['name']} {recipe['version']}" if recipe else None),
-            (_("phase"), phase_word(job["phase"]) + (f" ({_('cancel asked')})" if _cancelling(job) else "")),
+            (_("phase"), state_word(job)),
             (_("pools"), pools_text(job)),
             (_("runs in"), runs_in(job)),
             (_("model"), (spec.get("model") or {}).get("base")),
+            (_("follows"), _origin(job)),
+            (_("followed by"), _followers(job)),
             (_("created"), local_time(job.get("created_at"))),
             (_("started"), local_time(job.get("started_at"))),
             (_("finished"), local_time(job.get("finished_at"))),
@@ -62,42 +69,40 @@ def _summary(job: Job) -> str:
     )
 
 
-def _cancelling(job: Job) -> bool:
-    return job.get("desired") == "cancel" and not job.get("finished_at")
+def _origin(job: Job) -> str | None:
+    """The run that it follows."""
+    link = job.get("origin")
+    if not link:
+        return None
+    text = _("{run}, from a checkpoint of it") if link["kind"] == "resume" else _("{run}, from scratch")
+    return text.format(run=link["id"])
+
+
+def _followers(job: Job) -> str:
+    """The runs that follow it."""
+    return ", ".join(f"{link['id']} ({phase_word(link.get('phase', '?'))})" for link in job.get("followers") or [])
 
 
 def _why(job: Job) -> str:
-    """Everything that explains the phase: conditions, what it waits for, the reason it ended."""
-    lines = []
-    waiting, reason = job.get("waiting"), job.get("reason")
-    if waiting:
-        lines.append(_("waiting: {text}").format(text=clean(waiting["text"])))
-    lines += [
+    """Everything that explains the phase: what it waits for, conditions, the reason it ended."""
+    lines = [
         f"{clean(condition['type'])}: {clean(condition.get('text') or '')}".rstrip(": ")
         for condition in job.get("conditions") or []
     ]
+    reason = job.get("reason")
     if reason:
         lines.append(_("reason: {text}").format(text=clean(reason_text(reason))))
+        lines += [f"  {clean(line)}" for line in (reason.get("detail") or "").splitlines()[:MAX_DETAIL_LINES]]
         if reason.get("hint"):
             lines.append(f"  → {clean(reason['hint'])}")
-    return "".join(f"{line}\n" for line in ["", *lines]) if lines else ""
+    text = waiting_text(job) + "".join(f"{line}\n" for line in lines)
+    return f"\n{text}" if text else ""
 
 
-def _attempts(job: Job) -> str:
-    attempts = job.get("attempts") or []
-    if len(attempts) < 2:
-        return ""
-    rows = [
-        (
-            attempt["n"],
-            phase_word(attempt["phase"]),
-            local_time(attempt.get("started_at")),
-            local_time(attempt.get("finished_at")),
-            reason_text(attempt.get("reason")),
-        )
-        for attempt in attempts
-    ]
-    return "\n" + table([_("ATTEMPT"), _("PHASE"), _("STARTED"), _("FINISHED"), _("REASON")], rows)
+def _next(job: Job) -> str:
+    """What to type next."""
+    steps = next_steps(job)
+    return "\n" + _("next") + "\n" + "".join(f"  {line}\n" for line in fields(steps).splitlines()) if steps else ""
 
 
 def _latest(job: Job) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from tuneplane.client.types import Job, Reason
+from tuneplane.cli.text import clean
+from tuneplane.client.types import Attempt, Job, Reason, ResumePoint
+from tuneplane.contract.words import TERMINAL_PHASES
 from tuneplane.i18n import _
 
 _PHASE_WORDS = {
@@ -24,6 +26,33 @@ def phase_word(phase: str) -> str:
     """The phase in the reader's language; one that this client does not know stays as it is."""
     word = _PHASE_WORDS.get(phase)
     return word() if word else phase
+
+
+def state_word(job: Job) -> str:
+    """The phase, with what holds a queued job back or stops a live one: `queued, paused`."""
+    phase = phase_word(job["phase"])
+    mark = _mark(job)
+    return _("{phase}, {mark}").format(phase=phase, mark=mark) if mark else phase
+
+
+def _mark(job: Job) -> str:
+    if job["phase"] in TERMINAL_PHASES:
+        return ""
+    if job.get("desired") == "cancel":
+        return _("cancel asked")
+    queued = job["phase"] == "queued"
+    if job.get("paused"):
+        return _("paused") if queued else _("pausing")
+    if queued and job.get("approval") == "pending":
+        return _("unapproved")
+    return _("resting") if queued and job.get("not_before") else ""
+
+
+def checkpoint_text(point: ResumePoint, run: str) -> str:
+    """`step 20`, or with the run that wrote it when that is another one than `run`."""
+    if point.get("run") in (None, run):
+        return _("step {step}").format(step=point["step"])
+    return _("step {step} of {run}").format(step=point["step"], run=clean(str(point.get("run"))))
 
 
 def moment(value: Any) -> datetime | None:
@@ -64,7 +93,7 @@ def duration(seconds: float) -> str:
     return f"{seconds} {_('s')}"
 
 
-def run_time(job: Job) -> str:
+def run_time(job: Job | Attempt) -> str:
     """From start to end, or to now."""
     started, finished = moment(job.get("started_at")), moment(job.get("finished_at"))
     if started is None:
