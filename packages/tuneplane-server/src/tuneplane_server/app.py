@@ -14,10 +14,12 @@ from tuneplane_server.clock import SYSTEM_CLOCK, Clock
 from tuneplane_server.console.site import install_site
 from tuneplane_server.db import migrations
 from tuneplane_server.executors.port import Executor
+from tuneplane_server.features.accounts.admin_api import router as users_router
 from tuneplane_server.features.accounts.api import router as accounts_router
 from tuneplane_server.features.artifacts.api import router as artifacts_router
 from tuneplane_server.features.audit.api import router as audit_router
 from tuneplane_server.features.catalog.api import router as catalog_router
+from tuneplane_server.features.governance.api import router as governance_router
 from tuneplane_server.features.hardware.api import router as hardware_router
 from tuneplane_server.features.ingest.api import router as ingest_router
 from tuneplane_server.features.jobs.api import router as jobs_router
@@ -36,6 +38,8 @@ BODY_LIMIT = 1 * MIB
 ROUTERS = (
     health_router,
     accounts_router,
+    users_router,
+    governance_router,
     projects_router,
     catalog_router,
     hardware_router,

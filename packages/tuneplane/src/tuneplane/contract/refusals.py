@@ -20,6 +20,10 @@ REFUSAL_CODES = frozenset(
         "spec-invalid", "spec-unknown-field", "project-foreign", "profile-unknown", "profile-invalid", "pool-impossible",
         "pool-heterogeneous", "roles-invalid", "runtime-unresolved", "runtime-form", "observability-url", "ingest-url", "data-missing",
         "model-missing", "env-reserved", "secret-missing", "sandbox-missing", "quota", "limit-invalid", "package-missing",
+        # quotas and policies
+        "quota-never-fits", "quota-exceeded", "duration-needed", "duration-over-limit", "priority-over-limit",
+        "profile-not-allowed", "image-not-allowed", "quota-invalid", "quota-contradictory", "policy-invalid",
+        "policy-contradictory", "user-needed", "version-missing",
         # going on from a checkpoint
         "checkpoint-missing", "checkpoint-incomplete",
         # accounts and requests

@@ -28,7 +28,7 @@ async def user_by_name(session: AsyncSession, username: str, *, lock: bool = Fal
 
 async def names(session: AsyncSession, user_ids: Collection[str]) -> dict[str, str]:
     query = select(UserRow.id, UserRow.username).where(UserRow.id.in_(user_ids))
-    return dict((await session.execute(query)).tuples().all())
+    return dict((await session.execute(query)).all())
 
 
 async def users(session: AsyncSession) -> list[UserRow]:

@@ -26,8 +26,6 @@ LONGEST_SECONDS = 366 * 86400  # as in the JobSpec
 LEAST_PRIORITY, MOST_PRIORITY = -100, 100  # as in the JobSpec
 MAX_ENTRIES = 100
 
-type Hours = Annotated[float, Field(allow_inf_nan=False)]
-
 
 class LimitsInput(BaseModel):
     """Limits as an administrator sets them. Hours are GPU-hours, storage is in GB (10^9 bytes), `max_seconds` is a run's longest time.
@@ -40,9 +38,9 @@ class LimitsInput(BaseModel):
     gpus: int | None = Field(default=None, ge=0, le=MOST_GPUS)
     jobs: int | None = Field(default=None, ge=0, le=MOST_JOBS)
     queued_jobs: int | None = Field(default=None, ge=0, le=MOST_JOBS)
-    gpu_hours_day: Hours | None = Field(default=None, ge=0, le=MOST_DAY_HOURS)
-    gpu_hours_month: Hours | None = Field(default=None, ge=0, le=MOST_MONTH_HOURS)
-    storage_gb: Hours | None = Field(default=None, ge=0, le=MOST_STORAGE_GB)
+    gpu_hours_day: float | None = Field(default=None, ge=0, le=MOST_DAY_HOURS, allow_inf_nan=False)
+    gpu_hours_month: float | None = Field(default=None, ge=0, le=MOST_MONTH_HOURS, allow_inf_nan=False)
+    storage_gb: float | None = Field(default=None, ge=0, le=MOST_STORAGE_GB, allow_inf_nan=False)
     profiles: list[Annotated[str, Field(min_length=1, max_length=63)]] | None = Field(
         default=None, min_length=1, max_length=MAX_ENTRIES
     )

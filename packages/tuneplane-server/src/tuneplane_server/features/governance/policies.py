@@ -14,7 +14,7 @@ from tuneplane_server.web.form_words import form_words
 from tuneplane_server.web.problems import not_found
 
 MAX_TEXT = 500
-type Line = Annotated[str, Field(max_length=MAX_TEXT, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Line = Annotated[str, Field(max_length=MAX_TEXT, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
 class PolicyModel(BaseModel):

@@ -57,6 +57,18 @@ def ids_of(*, owner_id: str | None = None, project_id: str | None = None) -> Sel
     return select(JobRow.id).where(*wanted)
 
 
+async def waiting_for_approval(
+    session: AsyncSession, principal: Principal, *, after: str | None, limit: int
+) -> list[JobRow]:
+    """The oldest first."""
+    statement = select(JobRow).where(
+        readable(principal), JobRow.phase == "queued", JobRow.approval == "pending", JobRow.desired == "run"
+    )
+    if after is not None:
+        statement = statement.where(JobRow.id > after)
+    return list(await session.scalars(statement.order_by(JobRow.id).limit(limit)))
+
+
 async def count_queued(session: AsyncSession, ids: Select[str]) -> int:
     return await session.scalar(select(func.count()).where(JobRow.id.in_(ids), JobRow.phase == "queued")) or 0
 

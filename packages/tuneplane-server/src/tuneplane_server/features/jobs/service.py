@@ -74,6 +74,13 @@ class JobService:
         async with self._database.session() as session:
             return await repo.count_all(session)
 
+    async def waiting_for_approval(
+        self, principal: Principal, *, after: str | None = None, limit: int = 50
+    ) -> Sequence[JobRow]:
+        """Jobs that the caller may see and that an administrator has to let run, the oldest first."""
+        async with self._database.session() as session:
+            return await repo.waiting_for_approval(session, principal, after=after, limit=limit)
+
     def runs_of(self, *, owner_id: str | None = None, project_id: str | None = None) -> Select[str]:
         """A query for the ids of a user's or a project's runs, for features that count by run."""
         return repo.ids_of(owner_id=owner_id, project_id=project_id)
