@@ -132,7 +132,7 @@ async def test_a_waiting_job_says_what_it_waits_for(harness: Harness, ada: Princ
     waiting = await harness.submit(ada, jobspec(resources=gpu_pool(4)))
     await harness.round()
     for path in ("/jobs", f"/jobs/{waiting}"):
-        assert "waits for 1 × 4 h200" in (await ada_browser.get(path)).text
+        assert "needs 4 h200 on one node; none free; held by run" in (await ada_browser.get(path)).text
 
 
 async def test_a_failed_job_says_why_and_what_to_do(harness: Harness, ada: Principal, ada_browser: Browser) -> None:

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from tests.tuneplane_server.harness import Harness
-from tuneplane_server.domain.placement import Assignment, NoRoom, PoolRequest
+from tuneplane_server.domain.placement import Assignment, NoRoom, PoolRequest, free_rooms, place
 from tuneplane_server.features.hardware import repo
-from tuneplane_server.features.hardware.service import HardwareService
+from tuneplane_server.features.hardware.service import HardwareService, Holder, machines_of
 
 CPU = PoolRequest("main", "cpu", 1, 0, cpus=2, memory_gb=8)
 
@@ -20,9 +20,15 @@ def cards(count: int) -> PoolRequest:
 
 
 async def hold(harness: Harness, hardware: HardwareService, job: str, pool: PoolRequest) -> list[Assignment] | NoRoom:
+    """Place a pool on what is free and hold it, in one transaction."""
     nodes = await hardware.nodes()
     async with harness.services.database.begin() as session:
-        return await hardware.hold(session, job, 1, [pool], nodes)
+        await hardware.lock_placement(session)
+        held = [item for attempt in await hardware.held(session) for item in attempt.holds]
+        placed = place([pool], free_rooms(machines_of(nodes), held))
+        if not isinstance(placed, NoRoom):
+            assert await hardware.hold(session, Holder(job, 1, "owner", "project", 60), placed, nodes)
+        return placed
 
 
 async def test_profiles_are_cpu_and_the_cards_that_are_there(harness: Harness) -> None:

@@ -25,6 +25,7 @@ from tuneplane_server.features.ingest.api import router as ingest_router
 from tuneplane_server.features.jobs.api import router as jobs_router
 from tuneplane_server.features.packages.api import router as packages_router
 from tuneplane_server.features.projects.api import router as projects_router
+from tuneplane_server.features.queue.api import router as queue_router
 from tuneplane_server.features.telemetry.api import router as telemetry_router
 from tuneplane_server.logs import configure_logs
 from tuneplane_server.services import Services
@@ -45,6 +46,7 @@ ROUTERS = (
     hardware_router,
     packages_router,
     jobs_router,
+    queue_router,
     telemetry_router,
     artifacts_router,
     ingest_router,

@@ -32,6 +32,8 @@ from tuneplane_server.features.jobs.steering import JobSteering
 from tuneplane_server.features.jobs.submission import Submissions
 from tuneplane_server.features.packages.service import PackageService
 from tuneplane_server.features.projects.service import ProjectService
+from tuneplane_server.features.queue.service import QueueService
+from tuneplane_server.features.queue.unlimited import Unlimited
 from tuneplane_server.features.telemetry.limits import TelemetryLimits
 from tuneplane_server.features.telemetry.service import TelemetryService
 from tuneplane_server.findings import Findings
@@ -205,6 +207,10 @@ class Services:
     @cached_property
     def steering(self) -> JobSteering:
         return JobSteering(self.jobs, self.ledger, self.submissions, self.resume_points, self.audit)
+
+    @cached_property
+    def queue(self) -> QueueService:
+        return QueueService(self.database, self.clock, self.hardware, Unlimited())
 
     # --- telemetry and artifacts of runs --------------------------------------------------------------------------
 

@@ -1,23 +1,18 @@
-"""The launcher: queued jobs get their cards and are started. A launch nobody saw the end of is simply done again: the
-executor creates or gets.
-"""
+"""The launcher: what was placed is started. A launch nobody saw the end of is simply done again: the executor creates or gets."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from tuneplane.contract.jobspec import JobSpec
 from tuneplane_server.background.launching import LaunchPreparer
 from tuneplane_server.background.leases import Lease
 from tuneplane_server.background.loop import BackOffError, Work
 from tuneplane_server.background.writing import RoleWriter
 from tuneplane_server.domain.classify import Exit, classify
 from tuneplane_server.domain.phases import Phase, Reason, StopCause, Verdict
-from tuneplane_server.domain.placement import Assignment, NoRoom
 from tuneplane_server.domain.transitions import LAUNCH_DELAYED, Event
 from tuneplane_server.executors.port import (
     Executor,
@@ -26,21 +21,9 @@ from tuneplane_server.executors.port import (
     LaunchDelayedError,
     LaunchRefusedError,
 )
-from tuneplane_server.features.hardware.service import HardwareService
 from tuneplane_server.features.jobs import repo
-from tuneplane_server.features.jobs.planning import pool_requests
 from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.wakeups import Wakeups
-
-WAITING_PREFIX = "waiting-"
-
-
-class _NoRoomError(Exception):
-    """Undoes the transaction of a placement that found no room."""
-
-    def __init__(self, no_room: NoRoom) -> None:
-        super().__init__(str(no_room))
-        self.no_room = no_room
 
 
 class Launcher:
@@ -51,22 +34,17 @@ class Launcher:
         self,
         writer: RoleWriter,
         executor: Executor,
-        hardware: HardwareService,
         preparer: LaunchPreparer,
         wakeups: Wakeups,
         *,
         interval: float,
         start_timeout: float,
     ) -> None:
-        self._writer, self._executor, self._hardware = writer, executor, hardware
+        self._writer, self._executor = writer, executor
         self._preparer, self._wakeups = preparer, wakeups
         self.interval, self._start_timeout = interval, start_timeout
-        # Jobs are placed one after the other, in the order of `due`; who waits for a profile is not overtaken.
-        self._placing = asyncio.Lock()
-        self._waited_for: set[str] = set()
 
     async def due(self) -> Sequence[Work]:
-        self._waited_for = set()
         return [Work(row.id, row) for row in await self._writer.jobs_to_launch()]
 
     async def failed(self, work: Work, lease: Lease, error: Exception) -> None:
@@ -74,57 +52,8 @@ class Launcher:
 
     async def handle(self, work: Work, lease: Lease) -> None:
         row: JobRow = work.item
-        if row.phase == Phase.QUEUED:
-            async with self._placing:
-                if not await self._place(row, lease):
-                    return
-            placed = await self._writer.job(row.id)
-            if placed is None or placed.phase != Phase.STARTING:
-                return
-            row = placed
         await self._writer.show_works_again(row, lease)
         await self._start(row, lease)
-
-    # --- placing --------------------------------------------------------------------------------------------------
-
-    async def _place(self, row: JobRow, lease: Lease) -> bool:
-        pools = pool_requests(JobSpec.model_validate(row.spec))
-        if any(pool.profile in self._waited_for for pool in pools):
-            await self._wait(row, lease, NoRoom(pools[0], 0, 0))
-            return False
-        nodes = await self._hardware.nodes()
-
-        async def hold(session: AsyncSession, job: JobRow) -> None:
-            placed = await self._hardware.hold(session, job.id, row.attempt, pools, nodes)
-            if isinstance(placed, NoRoom):
-                raise _NoRoomError(placed)
-            await repo.write_attempt(session, job.id, row.attempt, {"placement": placement_json(placed)})
-
-        names = ", ".join(sorted({node.name for node in nodes}))
-        try:
-            return await self._writer.apply(row, lease, Event.PLACED, data={"nodes": names}, also=hold)
-        except _NoRoomError as error:
-            self._waited_for.update(pool.profile for pool in pools)
-            await self._wait(row, lease, error.no_room)
-        except IntegrityError:  # another console took a card between our look and our write
-            self._wakeups.notify("launcher")
-        return False
-
-    async def _wait(self, row: JobRow, lease: Lease, no_room: NoRoom) -> None:
-        if any(item["type"].startswith(WAITING_PREFIX) for item in row.conditions):
-            return
-        pool = no_room.pool
-        kind = "waiting-for-gpus" if pool.gpus_per_node else "waiting-for-cpus"
-        data = {
-            "profile": pool.profile,
-            "nodes": pool.nodes,
-            "gpus": pool.gpus_per_node,
-            "cpus": f"{pool.cpus:g}",
-            "memory_gb": f"{pool.memory_gb:g}",
-        }
-        await self._writer.set_condition(row, lease, kind, data)
-
-    # --- starting -------------------------------------------------------------------------------------------------
 
     async def _start(self, row: JobRow, lease: Lease) -> None:
         if row.stop_cause is not None:
@@ -214,20 +143,6 @@ class Launcher:
 
     async def _end(self, row: JobRow, lease: Lease, verdict: Verdict) -> None:
         await self._writer.apply(row, lease, Event.ENDED, verdict=verdict)
-
-
-def placement_json(placed: list[Assignment]) -> list[dict[str, object]]:
-    """Machine rank is the position in the list."""
-    return [
-        {
-            "pool": item.pool,
-            "node": item.node,
-            "gpus": list(item.gpus),
-            "cpus": item.cpus,
-            "memory_gb": item.memory_gb,
-        }
-        for item in placed
-    ]
 
 
 def _failed(reason: str, data: dict[str, object]) -> Verdict:

@@ -13,9 +13,11 @@ from tuneplane_server.background.leases import Leases
 from tuneplane_server.background.leftovers import LeftoverShipper
 from tuneplane_server.background.observer import Observer
 from tuneplane_server.background.orphans import OrphanSweeper
+from tuneplane_server.background.placer import Placer
 from tuneplane_server.background.reaper import Reaper
 from tuneplane_server.background.roles import BackgroundRoles
 from tuneplane_server.background.writing import RoleWriter
+from tuneplane_server.features.queue.unlimited import Unlimited
 from tuneplane_server.services import Services
 
 
@@ -24,10 +26,17 @@ def build_roles(services: Services) -> BackgroundRoles:
     writer = RoleWriter(services.database, services.clock, services.ledger)
     leases = Leases(services.database, services.clock, services.instance, timedelta(seconds=settings.lease_seconds))
     preparer = LaunchPreparer(services.planner, executor, services.store, services.ingest, services)
+    placer = Placer(
+        writer,
+        services.queue,
+        services.hardware,
+        Unlimited(),
+        services.wakeups,
+        interval=settings.observe_seconds,
+    )
     launcher = Launcher(
         writer,
         executor,
-        services.hardware,
         preparer,
         services.wakeups,
         interval=settings.observe_seconds,
@@ -50,7 +59,7 @@ def build_roles(services: Services) -> BackgroundRoles:
         services.wakeups,
         interval=settings.observe_seconds,
     )
-    roles = (launcher, observer, reaper, Hasher(writer, services.artifacts), OrphanSweeper(writer, executor))
+    roles = (placer, launcher, observer, reaper, Hasher(writer, services.artifacts), OrphanSweeper(writer, executor))
     return BackgroundRoles(services.database, services.clock, services.ledger, leases, services.wakeups, roles)
 
 

@@ -26,10 +26,9 @@ class RoleWriter:
         return self._clock.now()
 
     async def jobs_to_launch(self) -> list[JobRow]:
-        """Queued ones, and those whose launch nobody saw the end of; the more urgent and the older first."""
+        """Placed ones that are not launched, and those whose launch nobody saw the end of."""
         async with self._database.session() as session:
-            rows = await repo.to_launch(session, self.now())
-        return sorted(rows, key=lambda row: (-row.priority, row.created_at, row.id))
+            return await repo.to_launch(session)
 
     async def jobs_to_watch(self) -> list[JobRow]:
         async with self._database.session() as session:

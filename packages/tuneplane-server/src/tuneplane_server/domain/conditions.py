@@ -5,9 +5,6 @@ from __future__ import annotations
 from tuneplane.i18n import N_
 
 CONDITIONS: dict[str, str] = {
-    "waiting-for-gpus": N_("waits for {nodes} × {gpus} {profile}: not enough of them are free"),
-    "waiting-for-cpus": N_("waits for {cpus} CPUs and {memory_gb} GB of memory: other runs have them"),
-    "waiting-for-nodes": N_("waits for a machine of profile {profile}: none is there for now"),
     "unreachable": N_("the executor cannot be asked about this run for now; it may well be running"),
     "stopping": N_("the run was told to stop and has its grace time"),
     "retry-pending": N_("a further attempt begins as soon as this one is cleared away"),

@@ -1,14 +1,18 @@
-"""SQL of the holds."""
+"""SQL of the holds and of the uses that account for them."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from typing import Any
 
-from sqlalchemy import delete, func, select, text
+from sqlalchemy import ColumnElement, Float, Integer, cast, delete, extract, func, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.domain.placement import Assignment
-from tuneplane_server.features.hardware.tables import CpuHoldRow, GpuHoldRow
+from tuneplane_server.features.hardware.tables import CpuHoldRow, GpuHoldRow, GpuUseRow
+
+DAY_SECONDS = 86_400
 
 # Placement decides on what is free, so two consoles decide one after the other.
 PLACEMENT_LOCK = 7_286_415_003
@@ -34,24 +38,24 @@ async def held_cpus(session: AsyncSession) -> dict[str, tuple[float, float]]:
     return {node: (float(cpus), float(memory)) for node, cpus, memory in await session.execute(query)}
 
 
-async def hold(session: AsyncSession, job_id: str, attempt: int, assignments: list[Assignment], now: datetime) -> None:
+async def hold(
+    session: AsyncSession, job_id: str, attempt: int, assignments: Sequence[Assignment], now: datetime
+) -> None:
     """Insert the holds; a card that somebody holds raises IntegrityError and the whole placement is undone."""
     for item in assignments:
         session.add_all(
             GpuHoldRow(node=item.node, gpu_index=index, job_id=job_id, attempt=attempt, since=now)
             for index in item.gpus
         )
-        if item.cpus or item.memory_gb:
-            session.add(
-                CpuHoldRow(
-                    job_id=job_id,
-                    attempt=attempt,
-                    node=item.node,
-                    cpus=item.cpus,
-                    memory_gb=item.memory_gb,
-                    since=now,
-                )
-            )
+    claims: dict[str, tuple[float, float]] = {}
+    for item in assignments:
+        cpus, memory = claims.get(item.node, (0.0, 0.0))
+        claims[item.node] = (cpus + item.cpus, memory + item.memory_gb)
+    session.add_all(
+        CpuHoldRow(job_id=job_id, attempt=attempt, node=node, cpus=cpus, memory_gb=memory, since=now)
+        for node, (cpus, memory) in claims.items()
+        if cpus or memory
+    )
     await session.flush()
 
 
@@ -62,3 +66,71 @@ async def release(session: AsyncSession, job_id: str, attempt: int) -> None:
 
 async def holders(session: AsyncSession) -> list[GpuHoldRow]:
     return list(await session.scalars(select(GpuHoldRow).order_by(GpuHoldRow.node, GpuHoldRow.gpu_index)))
+
+
+type HoldRow = tuple[str, int, str, datetime, int | None, float, float]
+"""(run, attempt, node, since, card or None, CPUs, GB)"""
+
+
+async def all_holds(session: AsyncSession) -> list[HoldRow]:
+    """Every hold, the oldest first."""
+    cards = select(
+        GpuHoldRow.job_id, GpuHoldRow.attempt, GpuHoldRow.node, GpuHoldRow.since, GpuHoldRow.gpu_index
+    ).order_by(GpuHoldRow.since, GpuHoldRow.job_id, GpuHoldRow.node, GpuHoldRow.gpu_index)
+    cpus = select(
+        CpuHoldRow.job_id, CpuHoldRow.attempt, CpuHoldRow.node, CpuHoldRow.since, CpuHoldRow.cpus, CpuHoldRow.memory_gb
+    ).order_by(CpuHoldRow.since, CpuHoldRow.job_id, CpuHoldRow.node)
+    found: list[HoldRow] = [(*row, 0.0, 0.0) for row in await session.execute(cards)]
+    return found + [(*row[:4], None, *row[4:]) for row in await session.execute(cpus)]
+
+
+# --- uses -------------------------------------------------------------------------------------------------------------
+
+
+async def end_use(session: AsyncSession, job_id: str, attempt: int, now: datetime) -> None:
+    """Settle a use. One that has ended stays as it is."""
+    mine = (GpuUseRow.job_id == job_id, GpuUseRow.attempt == attempt, GpuUseRow.ended_at.is_(None))
+    await session.execute(update(GpuUseRow).where(*mine).values(ended_at=now))
+
+
+async def uses(
+    session: AsyncSession,
+    since: datetime,
+    *,
+    owner_ids: Collection[str] | None = None,
+    project_ids: Collection[str] | None = None,
+) -> list[GpuUseRow]:
+    """Live uses and those that ended after `since`, of any of these owners or projects; None: of all."""
+    query = select(GpuUseRow).where(or_(GpuUseRow.ended_at.is_(None), GpuUseRow.ended_at > since))
+    if owner_ids is not None or project_ids is not None:
+        mine = (GpuUseRow.owner_id.in_(owner_ids or ()), GpuUseRow.project_id.in_(project_ids or ()))
+        query = query.where(or_(*mine))
+    return list(await session.scalars(query.order_by(GpuUseRow.started_at)))
+
+
+async def live_uses(session: AsyncSession) -> list[tuple[str, int, datetime]]:
+    """(owner, cards, since) of every live use that has cards."""
+    query = select(GpuUseRow.owner_id, GpuUseRow.gpus, GpuUseRow.started_at)
+    rows = await session.execute(query.where(GpuUseRow.ended_at.is_(None), GpuUseRow.gpus > 0))
+    return [(owner, gpus, since) for owner, gpus, since in rows]
+
+
+async def daily_use(session: AsyncSession, since: datetime) -> list[tuple[str, datetime, float]]:
+    """(owner, start of the UTC day, GPU-seconds) of uses that ended after `since`, by the day on which they ended."""
+    start, end = (_unix_seconds(session, column) for column in (GpuUseRow.started_at, GpuUseRow.ended_at))
+    day = cast(func.floor(end / DAY_SECONDS), Integer)
+    query = (
+        select(GpuUseRow.owner_id, day, func.sum(GpuUseRow.gpus * (end - start)))
+        .where(GpuUseRow.ended_at > since, GpuUseRow.gpus > 0)
+        .group_by(GpuUseRow.owner_id, day)
+    )
+    return [
+        (owner, datetime.fromtimestamp(int(number) * DAY_SECONDS, UTC), float(seconds))
+        for owner, number, seconds in await session.execute(query)
+    ]
+
+
+def _unix_seconds(session: AsyncSession, column: Any) -> ColumnElement[float]:
+    if session.get_bind().dialect.name == "sqlite":
+        return (func.julianday(column) - 2_440_587.5) * DAY_SECONDS
+    return cast(extract("epoch", column), Float(53))

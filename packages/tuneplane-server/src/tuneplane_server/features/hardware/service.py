@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
-from tuneplane_server.domain.placement import Assignment, NodeRoom, NoRoom, PoolRequest, place
+from tuneplane_server.domain.fair_share import HALF_LIFE, faded_use
+from tuneplane_server.domain.placement import Assignment, Hold, Machine, NoRoom, PoolRequest, free_rooms, place
+from tuneplane_server.domain.quotas import Use
 from tuneplane_server.executors.port import Executor, ExecutorUnreachableError, NodeInfo
 from tuneplane_server.features.hardware import repo
+from tuneplane_server.features.hardware.tables import GpuUseRow
 
 CPU_PROFILE = "cpu"
 INVENTORY_SECONDS = 10.0  # how old an inventory may be; nvidia-smi takes its time
+# What was used longer ago counts for nothing in the fair share (an eighth of it would be left).
+FAIR_SHARE_WINDOW = 3 * HALF_LIFE
+PAST_USE_SECONDS = 60.0  # how old the sums of settled uses may be; live ones are always counted anew
 
 
 @dataclass(frozen=True)
@@ -33,11 +40,41 @@ class Profile:
     simulated: bool
 
 
+@dataclass(frozen=True)
+class Holder:
+    """The attempt that takes cards. `max_seconds`: its limit, None without one."""
+
+    job_id: str
+    attempt: int
+    owner_id: str
+    project_id: str
+    max_seconds: int | None
+
+
+@dataclass(frozen=True)
+class GpuUse(Use):
+    """A use and whose it is."""
+
+    job_id: str
+    attempt: int
+    owner_id: str
+    project_id: str
+
+
+@dataclass(frozen=True)
+class HeldByAttempt:
+    job_id: str
+    attempt: int
+    since: datetime
+    holds: tuple[Hold, ...]
+
+
 class HardwareService:
     def __init__(self, database: Database, clock: Clock, executor: Executor) -> None:
         self._database, self._clock, self._executor = database, clock, executor
         self._lock = asyncio.Lock()
         self._seen: tuple[float, list[NodeInfo]] | None = None
+        self._past_use: tuple[datetime, list[tuple[str, datetime, float]]] | None = None
 
     async def nodes(self) -> list[NodeInfo]:
         """The machines, at most `INVENTORY_SECONDS` old; the last known ones while the executor is away."""
@@ -65,23 +102,107 @@ class HardwareService:
 
     def ever_fits(self, pools: Sequence[PoolRequest], nodes: Sequence[NodeInfo]) -> NoRoom | None:
         """None when an empty cluster of these machines has room for the pools; else what stands in the way."""
-        found = place(pools, _rooms(nodes, {}, {}))
+        found = place(pools, free_rooms(machines_of(nodes), ()))
         return found if isinstance(found, NoRoom) else None
 
-    async def hold(
-        self, session: AsyncSession, job_id: str, attempt: int, pools: Sequence[PoolRequest], nodes: list[NodeInfo]
-    ) -> list[Assignment] | NoRoom:
-        """Place the pools on what is free and hold it, in the running transaction."""
+    # --- holds and uses -------------------------------------------------------------------------------------------
+
+    async def lock_placement(self, session: AsyncSession) -> None:
+        """Of several consoles that decide on what is free, one after the other; until the transaction ends."""
         await repo.lock_placement(session)
-        rooms = _rooms(nodes, await repo.held_gpus(session), await repo.held_cpus(session))
-        placed = place(pools, rooms)
-        if not isinstance(placed, NoRoom):
-            await repo.hold(session, job_id, attempt, placed, self._clock.now())
-        return placed
+
+    async def hold(
+        self, session: AsyncSession, holder: Holder, assignments: Sequence[Assignment], nodes: Sequence[NodeInfo]
+    ) -> bool:
+        """Hold what a plan assigns and begin its use, in the running transaction, under the placement lock.
+
+        False, and nothing is held, when CPUs or memory of the assignment were taken meanwhile; a card that somebody holds
+        raises `IntegrityError`: the table itself is the guard.
+        """
+        used = await repo.held_cpus(session)
+        room = {node.name: (node.cpus, node.memory_gb) for node in nodes}
+        for item in assignments:
+            cpus, memory = used.get(item.node, (0.0, 0.0))
+            used[item.node] = (cpus + item.cpus, memory + item.memory_gb)
+        if any(
+            not _within(used[item.node], room.get(item.node)) for item in assignments if item.cpus or item.memory_gb
+        ):
+            return False
+        now = self._clock.now()
+        await repo.hold(session, holder.job_id, holder.attempt, assignments, now)
+        limit = None if holder.max_seconds is None else now + timedelta(seconds=holder.max_seconds)
+        session.add(
+            GpuUseRow(
+                job_id=holder.job_id,
+                attempt=holder.attempt,
+                owner_id=holder.owner_id,
+                project_id=holder.project_id,
+                gpus=sum(len(item.gpus) for item in assignments),
+                started_at=now,
+                reserved_until=limit,
+                ended_at=None,
+            )
+        )
+        return True
 
     async def release(self, session: AsyncSession, job_id: str, attempt: int) -> None:
-        """Only after the executor confirmed that nothing of the attempt is left."""
+        """Only after the executor confirmed that nothing of the attempt is left. Settles its use as well."""
         await repo.release(session, job_id, attempt)
+        await repo.end_use(session, job_id, attempt, self._clock.now())
+
+    async def held(self, session: AsyncSession) -> list[HeldByAttempt]:
+        """Who holds what, the oldest first."""
+        found: dict[tuple[str, int], dict[str, Hold]] = {}
+        since: dict[tuple[str, int], datetime] = {}
+        for job_id, attempt, node, begun, card, cpus, memory in await repo.all_holds(session):
+            key = (job_id, attempt)
+            since[key] = min(begun, since.get(key, begun))
+            nodes = found.setdefault(key, {})
+            hold = nodes.get(node, Hold(node))
+            cards = hold.gpus if card is None else (*hold.gpus, card)
+            nodes[node] = Hold(node, cards, hold.cpus + cpus, hold.memory_gb + memory)
+        held = [HeldByAttempt(*key, since[key], tuple(nodes.values())) for key, nodes in found.items()]
+        return sorted(held, key=lambda item: (item.since, item.job_id))
+
+    async def uses(
+        self,
+        session: AsyncSession,
+        since: datetime,
+        *,
+        owner_ids: Collection[str] | None = None,
+        project_ids: Collection[str] | None = None,
+    ) -> list[GpuUse]:
+        """Live uses and those that ended after `since`, of any of these owners or projects (None: of all)."""
+        rows = await repo.uses(session, since, owner_ids=owner_ids, project_ids=project_ids)
+        return [
+            GpuUse(
+                row.gpus,
+                row.started_at,
+                row.reserved_until,
+                row.ended_at,
+                row.job_id,
+                row.attempt,
+                row.owner_id,
+                row.project_id,
+            )
+            for row in rows
+        ]
+
+    async def faded_use(self, session: AsyncSession) -> dict[str, float]:
+        """Owner -> GPU-seconds as the fair share counts them."""
+        now = self._clock.now()
+        if self._past_use is None or (now - self._past_use[0]).total_seconds() > PAST_USE_SECONDS:
+            self._past_use = (now, await repo.daily_use(session, now - FAIR_SHARE_WINDOW))
+        total: dict[str, float] = {}
+        for owner, day, seconds in self._past_use[1]:
+            end = min(day + timedelta(days=1), now)
+            length = (end - day).total_seconds() or 1.0
+            total[owner] = total.get(owner, 0.0) + faded_use(1, day, end, now) * seconds / length
+        for owner, gpus, since in await repo.live_uses(session):
+            total[owner] = total.get(owner, 0.0) + faded_use(gpus, since, now, now)
+        return total
+
+    # --- what people see ------------------------------------------------------------------------------------------
 
     async def simulated(self, pools: Sequence[PoolRequest]) -> bool:
         """Whether any of the pools' cards are invented."""
@@ -117,19 +238,20 @@ def _profile(name: str, nodes: Sequence[NodeInfo], held: dict[str, set[int]]) ->
     )
 
 
-def _rooms(
-    nodes: Sequence[NodeInfo], gpus: dict[str, set[int]], cpus: dict[str, tuple[float, float]]
-) -> list[NodeRoom]:
-    """What is free, given what is held."""
-    rooms = []
+def machines_of(nodes: Sequence[NodeInfo]) -> list[Machine]:
+    """The nodes as placement wants them: cards by the profile they answer to; every node answers to `cpu`."""
+    machines = []
     for node in nodes:
-        free: dict[str, tuple[int, ...]] = {CPU_PROFILE: ()}
+        cards: dict[str, tuple[int, ...]] = {CPU_PROFILE: ()}
         for gpu in node.gpus:
-            mine = () if gpu.index in gpus.get(node.name, ()) else (gpu.index,)
-            free[gpu.profile] = free.get(gpu.profile, ()) + mine
-        used_cpus, used_memory = cpus.get(node.name, (0.0, 0.0))
-        rooms.append(NodeRoom(node.name, free, node.cpus - used_cpus, round(node.memory_gb - used_memory, 3)))
-    return rooms
+            cards[gpu.profile] = (*cards.get(gpu.profile, ()), gpu.index)
+        machines.append(Machine(node.name, cards, node.cpus, node.memory_gb))
+    return machines
+
+
+def _within(used: tuple[float, float], room: tuple[float, float] | None) -> bool:
+    """Whether a node has what would be held of it; a node that is gone has nothing."""
+    return room is not None and used[0] <= room[0] + 0.001 and used[1] <= room[1] + 0.001
 
 
 def _node_view(node: NodeInfo, holders: dict[tuple[str, int], str]) -> dict[str, Any]:

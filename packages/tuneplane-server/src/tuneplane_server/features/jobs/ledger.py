@@ -95,6 +95,8 @@ class Ledger:
     def _wake(self, job_id: str, change: Change) -> None:
         self._wakeups.notify(f"job:{job_id}", "jobs")
         if change.state.phase is Phase.QUEUED or change.event is Event.CLEANED:
+            self._wakeups.notify("placer")
+        if change.event is Event.PLACED:
             self._wakeups.notify("launcher")
         if change.event in _REAPED:
             self._wakeups.notify("reaper")

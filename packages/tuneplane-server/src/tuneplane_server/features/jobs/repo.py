@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, func, not_, or_, select, true, update
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane.contract.words import TERMINAL_PHASES
@@ -134,16 +133,10 @@ async def in_phases(session: AsyncSession, phases: Sequence[str]) -> list[JobRow
     return list(await session.scalars(select(JobRow).where(JobRow.phase.in_(phases)).order_by(JobRow.id)))
 
 
-async def to_launch(session: AsyncSession, now: datetime) -> list[JobRow]:
-    """Queued and not held back, or starting without a handle: its launch has not begun, or nobody saw the end of it."""
-    held_back = or_(JobRow.paused, JobRow.approval == "pending", func.coalesce(JobRow.not_before, now) > now)
-    query = select(JobRow).where(
-        or_(
-            and_(JobRow.phase == "queued", not_(held_back)),
-            and_(JobRow.phase == "starting", JobRow.handle.is_(None), JobRow.cleanup == "none"),
-        )
-    )
-    return list(await session.scalars(query.order_by(JobRow.id)))
+async def to_launch(session: AsyncSession) -> list[JobRow]:
+    """Starting without a handle: its launch has not begun, or nobody saw the end of it."""
+    query = select(JobRow).where(JobRow.phase == "starting", JobRow.handle.is_(None), JobRow.cleanup == "none")
+    return list(await session.scalars(query.order_by(JobRow.phase_since, JobRow.id)))
 
 
 async def to_watch(session: AsyncSession) -> list[JobRow]:

@@ -42,6 +42,11 @@ def state_of(row: JobRow) -> JobState:
     )
 
 
+def held_back(row: JobRow) -> str | None:
+    """`JobState.held_back` of a row."""
+    return state_of(row).held_back
+
+
 def columns_of(state: JobState) -> dict[str, Any]:
     """The values of a job row's columns that say `state`."""
     return {

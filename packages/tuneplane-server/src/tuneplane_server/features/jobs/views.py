@@ -16,8 +16,7 @@ from tuneplane_server.domain.reasons import REASONS, fill
 from tuneplane_server.features.jobs.event_texts import event_text
 from tuneplane_server.features.jobs.resume_points import ResumePoint, point_at
 from tuneplane_server.features.jobs.tables import AttemptRow, JobEventRow, JobRow
-
-WAITING_PREFIX = "waiting-"
+from tuneplane_server.features.queue.views import WaitingView
 
 
 class ReasonView(BaseModel):
@@ -86,10 +85,6 @@ class RuntimeView(BaseModel):
     isolated: bool | None = None
 
 
-class WaitingView(BaseModel):
-    text: str
-
-
 class JobView(BaseModel):
     """`paused`: held back, or being stopped for that. `not_before`: the next attempt rests until then. `followers` and
     `resume_point` (where it would go on) are None in listings and, the latter, while it runs.
@@ -151,11 +146,10 @@ def job_view(
     latest: dict[str, Any] | None = None,
     *,
     links: JobLinks | None = None,
+    waiting: WaitingView | None = None,
     with_spec: bool = True,
 ) -> JobView:
     """`latest`: metric -> {step, value, time}; listings leave the spec and the links out."""
-    conditions = [item for item in row.conditions if not item["type"].startswith(WAITING_PREFIX)]
-    waiting = next((item for item in row.conditions if item["type"].startswith(WAITING_PREFIX)), None)
     return JobView(
         id=row.id,
         owner=row.owner,
@@ -172,7 +166,7 @@ def job_view(
         origin=LinkView(id=row.origin_id, kind=row.origin_kind or "") if row.origin_id else None,
         followers=None if links is None else [_follower_view(item) for item in links.followers],
         resume_point=None if links is None else _point_view(links.resume_point),
-        conditions=[_condition_view(item) for item in conditions],
+        conditions=[_condition_view(item) for item in row.conditions],
         reason=reason_view(row.reason),
         cleanup=row.cleanup,
         attempt=row.attempt,
@@ -183,7 +177,7 @@ def job_view(
         pools=row.spec["spec"]["resources"]["pools"],
         simulated=row.simulated,
         runtime=_runtime_view(row),
-        waiting=None if waiting is None else WaitingView(text=condition_text(waiting)),
+        waiting=waiting,
         latest=latest or {},
         spec=row.spec if with_spec else None,
     )

@@ -1,0 +1,289 @@
+"""The queue: which waiting jobs start now, and why each of the others waits.
+
+Pure: everything known comes in as arguments, and the same arguments give the same plan. A job starts with all its machines or
+not at all. The first job that finds no room is the head of its line: nobody behind it may put its start back (see
+`reservations`). Jobs that want none of the cards the head waits for form a line of their own. A quota makes its own account's
+jobs wait and nobody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from tuneplane_server.domain.fair_share import Turn, in_order
+from tuneplane_server.domain.placement import (
+    Assignment,
+    Hold,
+    Machine,
+    NodeRoom,
+    NoRoom,
+    PoolRequest,
+    free_rooms,
+    place,
+    room_without,
+)
+from tuneplane_server.domain.quotas import Account, Block, Scope, Want, blocked
+from tuneplane_server.domain.reservations import Ending, Reservation, reserve
+
+# What a run takes beside its limit, which counts from when its machines are seen running: coming up, and at its end the
+# grace and being cleared away.
+COMING_UP, CLEARING = timedelta(minutes=3), timedelta(minutes=2)
+# Whoever waits for one of these of an account is not overtaken by other jobs of the same account.
+_IN_TURN = ("gpus", "jobs")
+
+type AccountKey = tuple[Scope, str]
+
+
+class WaitKind(StrEnum):
+    NEXT = "next"  # it starts now
+    CARDS = "cards"  # not enough cards are free where it could run
+    CPUS = "cpus"  # not enough CPUs or memory are free
+    TURN = "turn"  # it would fit, but would put back one that stands before it
+    QUOTA = "quota"  # its owner or project has as much as it may have
+    PAUSED = "paused"
+    APPROVAL = "awaiting-approval"
+    RESTING = "resting"  # a further attempt begins later
+    MACHINES = "machines"  # no machine that could run it is there
+    DRAINED = "drained"  # nothing is started for now
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A queued job. `held_back`: `JobState.held_back`; `max_seconds`: its limit, None without one."""
+
+    job_id: str
+    attempt: int
+    owner_id: str
+    project_id: str
+    pools: tuple[PoolRequest, ...]
+    priority: int
+    created_at: datetime
+    max_seconds: int | None = None
+    held_back: str | None = None
+    not_before: datetime | None = None
+
+    @property
+    def gpus(self) -> int:
+        return sum(pool.nodes * pool.gpus_per_node for pool in self.pools)
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """An attempt that holds something, the oldest first in a plan's arguments. `ends_at`: at the latest, None when unknown."""
+
+    job_id: str
+    owner: str
+    holds: tuple[Hold, ...]
+    ends_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    job_id: str
+    attempt: int
+    assignments: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Why a job does not run yet. `position`: in the order of those that may run, from 1; None for the others.
+
+    `behind`: the job that it may not put back (TURN) or overtake (QUOTA). `estimate`: when it starts at the latest, as long as
+    nothing more urgent comes; None when nobody can know.
+    """
+
+    job_id: str
+    kind: WaitKind
+    position: int | None = None
+    behind: str | None = None
+    account: Account | None = None
+    block: Block | None = None
+    estimate: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`waits` in the order of the queue, first those that may run. `rooms`: what is left free after `placements`."""
+
+    placements: tuple[Placement, ...]
+    waits: Mapping[str, Wait]
+    rooms: Mapping[str, NodeRoom]
+
+
+def schedule(
+    now: datetime,
+    waiting: Sequence[Waiting],
+    live: Sequence[Live],
+    machines: Sequence[Machine],
+    accounts: Mapping[AccountKey, Account],
+    use: Mapping[str, float],
+    *,
+    drained: bool = False,
+) -> Plan:
+    """`accounts`: those that have limits; `use`: owner -> faded GPU-seconds (`fair_share`); `drained`: start nothing."""
+    scheduling = _Scheduling(now, live, machines, accounts, drained=drained)
+    held = [wait for job in waiting if (wait := _held_back(job, now)) is not None]
+    skipped = {wait.job_id for wait in held}
+    ready = {job.job_id: job for job in waiting if job.job_id not in skipped}
+    turns = (
+        Turn(job.job_id, job.owner_id, job.priority, job.created_at, job.gpus, job.max_seconds)
+        for job in ready.values()
+    )
+    waits = [scheduling.consider(ready[job_id]) for job_id in in_order(turns, use)]
+    waits.sort(key=lambda wait: wait.position is None)
+    return Plan(tuple(scheduling.placements), {wait.job_id: wait for wait in (*waits, *held)}, scheduling.rooms)
+
+
+def _held_back(job: Waiting, now: datetime) -> Wait | None:
+    if job.held_back is not None:
+        return Wait(job.job_id, WaitKind(job.held_back))
+    if job.not_before is not None and job.not_before > now:
+        return Wait(job.job_id, WaitKind.RESTING)
+    return None
+
+
+class _Scheduling:
+    """One pass over the queue. What is free only becomes less in it, so pools that found no room once find none later."""
+
+    def __init__(
+        self,
+        now: datetime,
+        live: Sequence[Live],
+        machines: Sequence[Machine],
+        accounts: Mapping[AccountKey, Account],
+        *,
+        drained: bool,
+    ) -> None:
+        self._now, self._drained = now, drained
+        self._accounts = dict(accounts)
+        self._machines = {machine.name: machine for machine in machines}
+        self._empty = free_rooms(machines, ())
+        self.rooms = {room.name: room for room in free_rooms(machines, (hold for item in live for hold in item.holds))}
+        # A run past its end is still there, and nobody knows for how long.
+        self._endings = [
+            Ending(item.ends_at if item.ends_at is not None and item.ends_at > now else None, item.holds)
+            for item in live
+        ]
+        self.placements: list[Placement] = []
+        self._position = 0
+        self._lines: list[Reservation] = []
+        self._in_turn: dict[AccountKey, tuple[str, Block]] = {}
+        self._possible: dict[tuple[PoolRequest, ...], bool] = {}
+        self._no_room: set[tuple[tuple[PoolRequest, ...], tuple[str, ...]]] = set()
+        self._allowed: dict[tuple[str, ...], list[NodeRoom]] = {}
+
+    def consider(self, job: Waiting) -> Wait:
+        """Place the job, or say why it waits."""
+        if not self._is_possible(job.pools):
+            return Wait(job.job_id, WaitKind.MACHINES)
+        over = self._over_quota(job)
+        if over is not None:
+            return over
+        self._position += 1
+        if self._drained:
+            return Wait(job.job_id, WaitKind.DRAINED, self._position)
+        ends_at = latest_end(self._now, None, job.max_seconds, self._now)
+        before = [line for line in self._lines if not _ends_before(ends_at, line)]
+        placed = self._place(job.pools, before)
+        if placed is None:
+            return self._wait(job, before)
+        self._take(job, placed, ends_at, before)
+        return Wait(job.job_id, WaitKind.NEXT, self._position)
+
+    def _is_possible(self, pools: tuple[PoolRequest, ...]) -> bool:
+        known = self._possible.get(pools)
+        if known is None:
+            known = self._possible[pools] = not isinstance(place(pools, self._empty), NoRoom)
+        return known
+
+    def _over_quota(self, job: Waiting) -> Wait | None:
+        want = Want(job.gpus, job.max_seconds)
+        for key in _accounts_of(job):
+            account = self._accounts.get(key)
+            if account is None:
+                continue
+            first = self._in_turn.get(key)
+            if first is not None and (want.gpus or first[1].rule == "jobs"):
+                return Wait(job.job_id, WaitKind.QUOTA, behind=first[0], account=account, block=first[1])
+            block = blocked(account, want, self._now)
+            if block is not None:
+                if block.rule in _IN_TURN:
+                    self._in_turn[key] = (job.job_id, block)
+                return Wait(job.job_id, WaitKind.QUOTA, account=account, block=block)
+        return None
+
+    def _place(self, pools: tuple[PoolRequest, ...], before: Sequence[Reservation]) -> tuple[Assignment, ...] | None:
+        """A placement that puts back none of the jobs `before` it."""
+        key = (pools, tuple(line.job_id for line in before))
+        if key in self._no_room:
+            return None
+        placed = place(pools, self._allowed_rooms(before))
+        if isinstance(placed, NoRoom):
+            self._no_room.add(key)
+            return None
+        return tuple(placed) if all(line.survives(placed) for line in before) else None
+
+    def _allowed_rooms(self, before: Sequence[Reservation]) -> list[NodeRoom]:
+        key = tuple(line.job_id for line in before)
+        rooms = self._allowed.get(key)
+        if rooms is None:
+            rooms = list(self.rooms.values())
+            for line in before:
+                rooms = [line.spares(room) for room in rooms]
+            self._allowed[key] = rooms
+        return rooms
+
+    def _take(
+        self, job: Waiting, placed: tuple[Assignment, ...], ends_at: datetime | None, before: Iterable[Reservation]
+    ) -> None:
+        for item in placed:
+            self.rooms[item.node] = room_without(self.rooms[item.node], item.gpus, item.cpus, item.memory_gb)
+        for line in before:
+            line.yield_(placed)
+        self._allowed.clear()
+        holds = tuple(Hold(item.node, item.gpus, item.cpus, item.memory_gb) for item in placed)
+        self._endings.append(Ending(ends_at, holds))
+        want = Want(job.gpus, job.max_seconds)
+        for key in _accounts_of(job):
+            if key in self._accounts:
+                self._accounts[key] = self._accounts[key].with_(want, self._now)
+        self.placements.append(Placement(job.job_id, job.attempt, placed))
+
+    def _wait(self, job: Waiting, before: Sequence[Reservation]) -> Wait:
+        if before and self._place(job.pools, ()) is not None:
+            return Wait(job.job_id, WaitKind.TURN, self._position, behind=before[0].job_id)
+        kind = WaitKind.CARDS if job.gpus else WaitKind.CPUS
+        profiles = {pool.profile for pool in job.pools}
+        if any(profiles & line.profiles for line in self._lines):
+            return Wait(job.job_id, kind, self._position)
+        contended = _claims_cpus(job.pools) and any(_claims_cpus(line.pools) for line in self._lines)
+        line = reserve(job.job_id, job.pools, self.rooms, self._endings, self._machines)
+        self._lines.append(line)
+        # Two lines want different cards; where both want CPUs of the same machines, the second one's moment is no promise.
+        return Wait(job.job_id, kind, self._position, estimate=None if contended else line.starts_at)
+
+
+def _accounts_of(job: Waiting) -> tuple[AccountKey, AccountKey]:
+    return ("user", job.owner_id), ("project", job.project_id)
+
+
+def latest_end(
+    placed_at: datetime, started_at: datetime | None, max_seconds: int | None, now: datetime
+) -> datetime | None:
+    """When an attempt has given everything back at the latest; None without a limit."""
+    if max_seconds is None:
+        return None
+    runs_from = started_at or max(placed_at + COMING_UP, now)
+    return runs_from + timedelta(seconds=max_seconds) + CLEARING
+
+
+def _claims_cpus(pools: Iterable[PoolRequest]) -> bool:
+    return any(pool.cpus or pool.memory_gb for pool in pools)
+
+
+def _ends_before(ends_at: datetime | None, line: Reservation) -> bool:
+    """Whether the head of the line finds everything back when its moment comes."""
+    return ends_at is not None and line.starts_at is not None and ends_at <= line.starts_at

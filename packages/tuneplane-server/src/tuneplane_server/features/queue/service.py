@@ -1,0 +1,161 @@
+"""Makes the plan of the queue and explains it. Nothing is written: any console can say of any job why it waits.
+
+A plan is made from one short read and kept for a moment, so that a page with fifty waiting jobs costs one plan and a page that
+is polled costs none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from tuneplane_server.clock import Clock
+from tuneplane_server.db.engine import Database
+from tuneplane_server.domain.placement import Machine
+from tuneplane_server.domain.queue import AccountKey, Live, Plan, Wait, Waiting, latest_end, schedule
+from tuneplane_server.domain.quotas import Account
+from tuneplane_server.executors.port import NodeInfo
+from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.hardware.service import HardwareService, machines_of
+from tuneplane_server.features.jobs import in_queue
+from tuneplane_server.features.jobs.in_queue import QueuedNames
+
+FRESH_SECONDS = 2.0
+INLINE_JOBS = 200  # a longer queue is worked on beside the event loop
+
+
+class Quotas(Protocol):
+    """What the queue asks of governance, inside a session of its own."""
+
+    async def accounts(
+        self, session: AsyncSession, owners: Collection[str], projects: Collection[str], now: datetime
+    ) -> Mapping[AccountKey, Account]:
+        """Those that have limits, with what they use now."""
+        ...
+
+    async def drained(self, session: AsyncSession) -> bool: ...
+
+
+@dataclass(frozen=True)
+class PlanOf:
+    """A plan and what it was made from. `nodes`: as the executor knows them."""
+
+    made_at: datetime
+    plan: Plan
+    waiting: Mapping[str, Waiting]
+    live: Sequence[Live]
+    machines: Mapping[str, Machine]
+    nodes: Sequence[NodeInfo]
+
+    def wait(self, job_id: str) -> Wait | None:
+        return self.plan.waits.get(job_id)
+
+
+class Asked(NamedTuple):
+    """A queued job as its reader has just read it; `held_back` as in `JobState`."""
+
+    job_id: str
+    attempt: int
+    held_back: str | None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`mine`: the reader may see the job itself."""
+
+    wait: Wait
+    names: QueuedNames
+    mine: bool
+
+
+@dataclass(frozen=True)
+class LineOf:
+    """A page of the line. `more`: (job, place) to go on after, None at the end."""
+
+    made: PlanOf
+    entries: Sequence[Entry]
+    total: int
+    more: tuple[str, int] | None
+
+
+class QueueService:
+    def __init__(self, database: Database, clock: Clock, hardware: HardwareService, quotas: Quotas) -> None:
+        self._database, self._clock, self._hardware, self._quotas = database, clock, hardware, quotas
+        self._making = asyncio.Lock()
+        self._last: PlanOf | None = None
+
+    async def plan(self) -> PlanOf:
+        """A plan of this moment."""
+        nodes = await self._hardware.nodes()
+        now = self._clock.now()
+        async with self._database.session() as session:
+            waiting = await in_queue.waiting(session)
+            attempts = {(item.job_id, item.attempt): item for item in await in_queue.live(session)}
+            held = await self._hardware.held(session)
+            owners, projects = {job.owner_id for job in waiting}, {job.project_id for job in waiting}
+            accounts = await self._quotas.accounts(session, owners, projects, now) if waiting else {}
+            use = await self._hardware.faded_use(session) if waiting else {}
+            drained = await self._quotas.drained(session)
+        live = []
+        for item in held:
+            job = attempts.get((item.job_id, item.attempt))
+            ends_at = None if job is None else latest_end(item.since, job.started_at, job.max_seconds, now)
+            live.append(Live(item.job_id, job.owner if job else "", item.holds, ends_at))
+        machines = {machine.name: machine for machine in machines_of(nodes)}
+
+        def work() -> Plan:
+            return schedule(now, waiting, live, list(machines.values()), accounts, use, drained=drained)
+
+        plan = await asyncio.to_thread(work) if len(waiting) > INLINE_JOBS else work()
+        self._last = PlanOf(now, plan, {job.job_id: job for job in waiting}, live, machines, nodes)
+        return self._last
+
+    async def recent(self, asked: Collection[Asked] = ()) -> PlanOf:
+        """A plan that is at most `FRESH_SECONDS` old and knows these jobs as they are now."""
+        if (known := self._fresh(asked)) is not None:
+            return known
+        async with self._making:
+            return self._fresh(asked) or await self.plan()
+
+    async def line(self, principal: Principal, *, after: str | None, place: int, limit: int) -> LineOf:
+        """A page of those who stand in line, then of the reader's own who do not. The line moves between two pages: it goes
+        on after the job it ended with, or, when that one has gone, at its place.
+        """
+        made = await self.recent()
+        waits = [
+            wait
+            for wait in made.plan.waits.values()
+            if wait.position is not None or _may_see(principal, made.waiting[wait.job_id])
+        ]
+        known = next((index for index, wait in enumerate(waits) if wait.job_id == after), None)
+        start = place if known is None else known + 1
+        page = waits[start : start + limit]
+        async with self._database.session() as session:
+            names = await in_queue.names(session, [wait.job_id for wait in page])
+        entries = [
+            Entry(wait, names[wait.job_id], _may_see(principal, made.waiting[wait.job_id]))
+            for wait in page
+            if wait.job_id in names
+        ]
+        more = (page[-1].job_id, start + limit) if len(waits) > start + limit else None
+        return LineOf(made, entries, sum(1 for wait in waits if wait.position is not None), more)
+
+    def _fresh(self, asked: Collection[Asked]) -> PlanOf | None:
+        last = self._last
+        if last is None or (self._clock.now() - last.made_at).total_seconds() > FRESH_SECONDS:
+            return None
+        return last if all(_knows(last, job) for job in asked) else None
+
+
+def _knows(made: PlanOf, asked: Asked) -> bool:
+    job = made.waiting.get(asked.job_id)
+    return job is not None and (job.attempt, job.held_back) == (asked.attempt, asked.held_back)
+
+
+def _may_see(principal: Principal, job: Waiting) -> bool:
+    return principal.acts_as_admin or job.owner_id == principal.user_id

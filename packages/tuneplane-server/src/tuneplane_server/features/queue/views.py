@@ -1,0 +1,119 @@
+"""The queue as its readers see it: the shapes of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from pydantic import BaseModel
+
+from tuneplane_server.domain.placement import PoolRequest
+from tuneplane_server.domain.queue import Wait, WaitKind
+from tuneplane_server.domain.queue_facts import free_for, holders_of
+from tuneplane_server.features.queue.service import PlanOf
+from tuneplane_server.features.queue.texts import Told, waiting_text
+
+_WANTS_ROOM = (WaitKind.CARDS, WaitKind.CPUS, WaitKind.TURN)
+
+
+class NeedView(BaseModel):
+    """`nodes` machines with this much each; 0: no claim."""
+
+    pool: str
+    profile: str
+    nodes: int
+    gpus_per_node: int
+    cpus: float
+    memory_gb: float
+
+
+class FreeView(BaseModel):
+    """`free`: cards of the profile, or CPUs where the profile has no cards."""
+
+    node: str
+    profile: str
+    free: float
+
+
+class HolderView(BaseModel):
+    """`until`: when it has given them back at the latest; null when nobody knows."""
+
+    job_id: str
+    owner: str
+    gpus: int
+    until: datetime | None
+
+
+class WaitingView(BaseModel):
+    """Why a job does not run yet. `position`: in line, from 1, null for who does not stand in it; `ahead`: how many before.
+
+    `kind`: next, cards, cpus, turn, quota, paused, awaiting-approval, resting, machines, drained. `free` and `held_by` are told
+    where room is what is missing. `estimate`: when it starts at the latest as far as anybody knows, null when nobody does.
+    """
+
+    kind: str
+    text: str
+    position: int | None
+    ahead: int | None
+    needs: list[NeedView]
+    free: list[FreeView]
+    held_by: list[HolderView]
+    estimate: datetime | None
+
+
+class LineItem(BaseModel):
+    """A place in the line. Of other people's jobs only `position`, `owner` and `needs` are told."""
+
+    position: int | None
+    owner: str
+    needs: list[NeedView]
+    mine: bool
+    id: str | None = None
+    project: str | None = None
+    experiment: str | None = None
+    display_name: str | None = None
+    waiting: WaitingView | None = None
+
+
+class LinePage(BaseModel):
+    """`total`: jobs that stand in line, whoever's."""
+
+    items: list[LineItem]
+    total: int
+    next_cursor: str | None
+
+
+def waiting_view(made: PlanOf, wait: Wait) -> WaitingView:
+    """The wait in the reader's language."""
+    job = made.waiting[wait.job_id]
+    told = wait.kind in _WANTS_ROOM
+    free = free_for(job.pools, made.plan.rooms.values()) if told else []
+    holders, more = holders_of(job.pools, made.live, made.machines) if told else ([], 0)
+    return WaitingView(
+        kind=str(wait.kind),
+        text=waiting_text(Told(wait, job, free, holders, more, made.made_at)),
+        position=wait.position,
+        ahead=None if wait.position is None else wait.position - 1,
+        needs=needs_view(job.pools),
+        free=[
+            FreeView(node=item.node, profile=item.profile, free=item.gpus if job.gpus else item.cpus) for item in free
+        ],
+        held_by=[
+            HolderView(job_id=item.job_id, owner=item.owner, gpus=item.gpus, until=item.until) for item in holders
+        ],
+        estimate=wait.estimate,
+    )
+
+
+def needs_view(pools: Sequence[PoolRequest]) -> list[NeedView]:
+    return [
+        NeedView(
+            pool=pool.name,
+            profile=pool.profile,
+            nodes=pool.nodes,
+            gpus_per_node=pool.gpus_per_node,
+            cpus=pool.cpus,
+            memory_gb=pool.memory_gb,
+        )
+        for pool in pools
+    ]
