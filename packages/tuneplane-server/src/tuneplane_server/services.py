@@ -33,7 +33,6 @@ from tuneplane_server.features.jobs.submission import Submissions
 from tuneplane_server.features.packages.service import PackageService
 from tuneplane_server.features.projects.service import ProjectService
 from tuneplane_server.features.queue.service import QueueService
-from tuneplane_server.features.queue.unlimited import Unlimited
 from tuneplane_server.features.telemetry.limits import TelemetryLimits
 from tuneplane_server.features.telemetry.service import TelemetryService
 from tuneplane_server.findings import Findings
@@ -210,7 +209,7 @@ class Services:
 
     @cached_property
     def queue(self) -> QueueService:
-        return QueueService(self.database, self.clock, self.hardware, Unlimited())
+        return QueueService(self.database, self.clock, self.hardware, self.governance)
 
     # --- telemetry and artifacts of runs --------------------------------------------------------------------------
 

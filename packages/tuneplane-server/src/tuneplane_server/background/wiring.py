@@ -17,7 +17,6 @@ from tuneplane_server.background.placer import Placer
 from tuneplane_server.background.reaper import Reaper
 from tuneplane_server.background.roles import BackgroundRoles
 from tuneplane_server.background.writing import RoleWriter
-from tuneplane_server.features.queue.unlimited import Unlimited
 from tuneplane_server.services import Services
 
 
@@ -30,7 +29,7 @@ def build_roles(services: Services) -> BackgroundRoles:
         writer,
         services.queue,
         services.hardware,
-        Unlimited(),
+        services.governance,
         services.wakeups,
         interval=settings.observe_seconds,
     )
