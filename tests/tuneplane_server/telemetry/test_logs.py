@@ -11,8 +11,10 @@ from tests.tuneplane_server.telemetry.build import JOB, START, event, log, logs,
 from tuneplane_server.domain.cursors import decode_log_cursor, encode_log_cursor
 from tuneplane_server.features.telemetry.limits import TelemetryLimits
 from tuneplane_server.features.telemetry.log_reader import LogQuery
-from tuneplane_server.features.telemetry.records import Batch
+from tuneplane_server.features.telemetry.records import Batch, LogRecord
+from tuneplane_server.features.telemetry.service import TelemetryService
 from tuneplane_server.features.telemetry.tables import LogChunkRow
+from tuneplane_server.wakeups import Wakeups
 
 REMARK = "[tuneplane: "
 
@@ -46,9 +48,6 @@ async def test_a_progress_bar_of_100_000_updates_in_a_minute_shows_about_one_lin
 
 async def test_output_is_kept_up_to_the_quota_with_a_marker_and_an_event_and_the_run_goes_on(database, held_clock):
     """Scenario 12, small."""
-    from tuneplane_server.features.telemetry.service import TelemetryService
-    from tuneplane_server.wakeups import Wakeups
-
     telemetry = TelemetryService(database, held_clock.clock(), Wakeups(), TelemetryLimits(log_bytes=1000))
     answers = [await telemetry.store(JOB, 1, logs(log(seq, b"x" * 99 + b"\n"))) for seq in range(1, 21)]
     assert all(answer.accepted == 1 for answer in answers)
@@ -67,11 +66,43 @@ async def test_output_is_kept_up_to_the_quota_with_a_marker_and_an_event_and_the
     await telemetry.close()
 
 
+async def test_output_goes_on_when_the_quota_is_raised_and_the_hole_is_marked(database, held_clock):
+    """Ranks and attempts share the quota of the run; each log says where it has a hole."""
+
+    def with_quota(size: int) -> TelemetryService:
+        return TelemetryService(database, held_clock.clock(), Wakeups(), TelemetryLimits(log_bytes=size))
+
+    def line(seq: int, rank: int = 0) -> LogRecord:
+        return log(seq, f"{seq:03}".ljust(99, "x") + "\n", rank=rank)
+
+    telemetry = with_quota(500)
+    await telemetry.store(JOB, 1, logs(*(line(seq) for seq in range(1, 5)), line(1, rank=1)))
+    assert (await telemetry.store(JOB, 1, logs(line(5), line(6)))).quota is True
+    assert (await telemetry.store(JOB, 1, logs(log(7, "short\n"), line(2, rank=1)))).quota is False
+    for seq, quota in ((8, 500), (9, 400), (10, 450)):  # the same again, and lowered
+        telemetry = with_quota(quota)
+        assert (await telemetry.store(JOB, 1, logs(log(seq, "short\n")))).quota is False
+    telemetry = with_quota(1000)
+    await telemetry.store(JOB, 1, logs(line(11), line(12), line(3, rank=1)))
+    await telemetry.store(JOB, 1, logs(line(13), line(4, rank=1)))
+    lines = await texts(telemetry, rank=0)
+    assert [text[:3] for text in lines[:4]] == ["001", "002", "003", "004"]
+    assert "passed its quota" in lines[4]
+    assert "output is missing here" in lines[5]
+    assert [text[:3] for text in lines[6:]] == ["011", "012", "013"]
+    others = await texts(telemetry, rank=1)
+    assert [text[:3] for text in others if not text.startswith(REMARK)] == ["001", "003", "004"]
+    assert others[1].startswith(f"{REMARK}output is missing here")
+    assert (await telemetry.usage(JOB)).log_bytes == 1000
+    assert (await telemetry.store(JOB, 1, logs(line(14)))).quota is True  # and passed once more
+    assert (await telemetry.store(JOB, 1, logs(line(15)))).quota is False
+    assert len(await telemetry.events(JOB, ["log-quota"])) == 2
+    assert sum(text.startswith(REMARK) for text in await texts(telemetry, rank=0)) == 3
+    await telemetry.close()
+
+
 async def test_a_quota_passed_where_output_was_lost_is_stored_like_any(database, held_clock):
     """Both remarks would stand at the same place."""
-    from tuneplane_server.features.telemetry.service import TelemetryService
-    from tuneplane_server.wakeups import Wakeups
-
     telemetry = TelemetryService(database, held_clock.clock(), Wakeups(), TelemetryLimits(log_bytes=4))
     await telemetry.store(JOB, 1, logs(log(1, "abc\n")))
     await telemetry.store(JOB, 1, Batch(events=[event(1, "gap", {"stream": "log", "records": 1, "after_seq": 1})]))

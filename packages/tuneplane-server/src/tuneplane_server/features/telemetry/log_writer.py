@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any, TypeGuard
 
@@ -20,22 +20,39 @@ from tuneplane_server.features.telemetry.tables import MARKER_FD
 
 
 def write_logs(
-    connection: Connection, run: Run, attempt: int, records: Iterable[LogRecord], limits: TelemetryLimits
+    connection: Connection,
+    run: Run,
+    attempt: int,
+    records: Iterable[LogRecord],
+    limits: TelemetryLimits,
+    acknowledged: Callable[[int, int], bool],
 ) -> LogRecord | None:
-    """`records`: not stored yet, by (rank, seq). Returns the record with which the output passed its quota, if it did now."""
+    """`records`: not stored yet, by (rank, seq). Returns the record with which the output passed its quota, if it did now.
+
+    `acknowledged(rank, seq)`: whether a piece came before this batch. One that came and is not there was beyond the quota.
+    """
     run.log_position = run.position
     rows: list[dict[str, Any]] = []
     passed: LogRecord | None = None
+    missing = run.log_dropped_bytes > 0
     for rank, of_rank in groupby(records, key=lambda record: record.rank):
         by_seq = {record.seq: record for record in of_rank}
         for span in runs(by_seq):
             kept: list[LogRecord] = []
             for seq in range(span.first, span.last + 1):
-                record = by_seq[seq]
+                record, was_full = by_seq[seq], run.log_full_at is not None
                 if _fits(run, len(record.data), limits):
                     kept.append(record)
-                elif run.log_dropped_bytes == len(record.data):  # the first one that does not fit
+                elif not was_full:
                     passed = record
+            place = (run.job_id, attempt, rank)
+            if (
+                kept
+                and missing
+                and acknowledged(rank, span.first - 1)
+                and not repo.holds(connection, place, span.first - 1)
+            ):
+                rows += _goes_on(connection, place, kept[0], limits)
             rows += [_row(run.job_id, attempt, rank, span, fd, pieces) for fd, pieces in _chunks(kept)]
     if passed is not None and not repo.exists(connection, (run.job_id, attempt, passed.rank), passed.seq, MARKER_FD):
         text = f"the output passed its quota of {limits.log_bytes // MIB} MiB; what follows is not kept"
@@ -64,12 +81,27 @@ def _is_count(value: Any) -> TypeGuard[int]:
 
 
 def _fits(run: Run, size: int, limits: TelemetryLimits) -> bool:
-    """Whether a piece is kept; counts it either way. After the first that is not, none is: the log has one end."""
-    if run.log_dropped_bytes or run.log_bytes + size > limits.log_bytes:
+    """Whether a piece is kept; counts it either way. After the first that is not, none is until the quota is raised: a log
+    that kept what happens to be short would have a hole at every long line.
+    """
+    still_full = run.log_full_at is not None and limits.log_bytes <= run.log_full_at
+    if still_full or run.log_bytes + size > limits.log_bytes:
+        run.log_full_at = max(limits.log_bytes, run.log_full_at or 0)
         run.log_dropped_bytes += size
         return False
+    run.log_full_at = None
     run.log_bytes += size
     return True
+
+
+def _goes_on(
+    connection: Connection, place: repo.Place, first: LogRecord, limits: TelemetryLimits
+) -> list[dict[str, Any]]:
+    """A remark in front of the first piece after those that were beyond the quota of then."""
+    if repo.exists(connection, place, first.seq, MARKER_FD):
+        return []
+    text = f"output is missing here: it was beyond the quota, which is {limits.log_bytes // MIB} MiB now"
+    return [_marker(*place, first.seq, first.time, text)]
 
 
 def _chunks(records: list[LogRecord]) -> list[tuple[int, list[Piece]]]:

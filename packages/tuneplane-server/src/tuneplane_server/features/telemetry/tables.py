@@ -48,6 +48,7 @@ class RunTelemetryRow(Base):
     last_metric_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     last_sample_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     last_event_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    log_full_at: Mapped[int | None] = mapped_column(BigInteger)  # the quota that the output passed; None: there is room
 
 
 class StreamAckRow(Base):

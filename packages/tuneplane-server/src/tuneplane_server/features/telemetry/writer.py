@@ -56,6 +56,10 @@ class _Acks:
         found.sort(key=lambda record: (record.rank, record.seq))
         return found
 
+    def had_log(self, rank: int, seq: int) -> bool:
+        """Whether the piece of output was acknowledged before this batch, kept or not."""
+        return seq > 0 and self._before.get((rank, LOG), _NOTHING).acked.has(seq)
+
     def changed(self, now: datetime) -> tuple[dict[StreamKey, StreamState], list[EventRecord]]:
         """The rows to save, and a `gap` event for every hole that is given up because there are too many."""
         rows: dict[StreamKey, StreamState] = {}
@@ -99,7 +103,7 @@ def write_batch(
     rows, gaps = acks.changed(now)
     run.position += 1
     merge = write_metrics(connection, run, attempt, fresh.metrics, limits) if fresh.metrics else False
-    passed = write_logs(connection, run, attempt, fresh.logs, limits) if fresh.logs else None
+    passed = write_logs(connection, run, attempt, fresh.logs, limits, acks.had_log) if fresh.logs else None
     if fresh.samples:
         write_samples(connection, run, attempt, fresh.samples, limits)
     noted = [] if passed is None else [_quota(passed.rank, passed.time, limits)]

@@ -67,9 +67,10 @@ def upgrade() -> None:
 
 
 def _extend_telemetry() -> None:
-    """When something of each kind came last, on the console's clock; null for runs of before."""
+    """When something of each kind came last, on the console's clock, and the quota that the output passed; null for runs of before."""
     for name in ("last_log_at", "last_metric_at", "last_sample_at", "last_event_at"):
         op.add_column("run_telemetry", sa.Column(name, UtcDateTime(), nullable=True))
+    op.add_column("run_telemetry", sa.Column("log_full_at", sa.BigInteger(), nullable=True))
 
 
 def _extend_jobs() -> None:

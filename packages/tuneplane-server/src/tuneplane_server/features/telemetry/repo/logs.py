@@ -43,6 +43,12 @@ def exists(connection: Connection, place: Place, seq_first: int, fd: int) -> boo
     return connection.scalar(query) is not None
 
 
+def holds(connection: Connection, place: Place, seq: int) -> bool:
+    """Whether the piece is stored."""
+    within = (CHUNKS.c.seq_first <= seq, CHUNKS.c.seq_last >= seq, CHUNKS.c.fd != MARKER_FD)
+    return connection.scalar(select(CHUNKS.c.fd).where(*_at(place), *within).limit(1)) is not None
+
+
 async def forward(
     session: AsyncSession, place: Place, from_seq: int, limit: int, up_to: int | None, fd: int | None = None
 ) -> list[Chunk]:

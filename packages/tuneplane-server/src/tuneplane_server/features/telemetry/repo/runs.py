@@ -46,6 +46,7 @@ class Run:
     last_metric_at: datetime | None = None
     last_sample_at: datetime | None = None
     last_event_at: datetime | None = None
+    log_full_at: int | None = None
 
 
 class StreamState:
