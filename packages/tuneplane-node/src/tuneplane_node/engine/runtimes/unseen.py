@@ -20,7 +20,7 @@ from tuneplane_node.engine.supervisor.procfs import PROC, ProcessIdentity, boot_
 from tuneplane_node.engine.supervisor.records import read_record, write_record
 
 _POLL_SECONDS = 0.05
-_PREPARING = b"runc\0init\0"  # made by containerd; the container's own command has not begun
+_PREPARING = b"runc:["  # what runc calls itself in a container whose own command has not begun
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ def _processes(container: str) -> list[_Process]:
             continue
         folder = Path(PROC, str(stat.pid))
         try:
-            group, command = (folder / "cgroup").read_bytes(), (folder / "cmdline").read_bytes()
+            group, title = (folder / "cgroup").read_bytes(), (folder / "comm").read_bytes()
         except OSError:  # ended meanwhile
             continue
         if mark in group and monitor not in group:
             identity = ProcessIdentity(stat.pid, stat.start_time, boot)
-            found.append(_Process(identity, stat.parent, command.startswith(_PREPARING)))
+            found.append(_Process(identity, stat.parent, title.startswith(_PREPARING)))
     return [process for process in found if process.identity.alive()]
