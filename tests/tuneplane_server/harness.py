@@ -21,6 +21,7 @@ from tests.tuneplane_server.executors.scripted import Container, ScriptedExecuto
 from tuneplane.contract.digests import digest_json
 from tuneplane.recipes import index
 from tuneplane_server.app import create_app
+from tuneplane_server.background.loop import SupervisedLoop
 from tuneplane_server.background.roles import BackgroundRoles
 from tuneplane_server.background.wiring import build_roles
 from tuneplane_server.clock import Clock
@@ -152,6 +153,15 @@ class Harness:
     async def submit(self, principal: Principal, spec: dict[str, Any] | None = None, key: str | None = None) -> str:
         row = await self.services.jobs.submit(principal, spec or jobspec(), key=key, ingest_address=INGEST)
         return row.id
+
+    def loop(self, name: str) -> SupervisedLoop:
+        """The loop of one role."""
+        return next(loop for loop in self.roles.loops if loop.role.name == name)
+
+    async def place(self) -> None:
+        """The placer alone looks once."""
+        await self.loop("placer").tick()
+        await self.loop("placer").idle()
 
     async def round(self, times: int = 1) -> None:
         """Each role looks once and works until nothing is being worked on."""

@@ -110,7 +110,8 @@ async def test_a_console_paused_past_its_lease_writes_nothing_and_one_container_
             await resume.wait()
 
     harness.scripted.before_launch_returns = pause
-    launcher = harness.roles.loops[0]
+    await harness.place()
+    launcher = harness.loop("launcher")
     await launcher.tick()
     await entered.wait()  # placed and created; the ledger has not heard of it
     harness.time.pass_(61)
@@ -141,7 +142,7 @@ async def test_evidence_about_an_earlier_attempt_changes_nothing(harness: Harnes
 async def test_one_row_whose_handler_raises_delays_nobody(harness: Harness, ada: Principal) -> None:
     bad, good = await harness.running_job(ada), await harness.running_job(ada)
     harness.scripted.observe_errors[bad] = RuntimeError("boom")
-    observer = harness.roles.loops[1]
+    observer = harness.loop("observer")
     seen: list[datetime] = []
     for _time in range(5):
         await observer._supervised_tick()

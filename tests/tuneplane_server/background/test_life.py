@@ -121,9 +121,8 @@ async def _killed_in_the_middle_of_a_launch(harness: Harness, principal: Princip
         raise KilledError
 
     harness.scripted.before_launch_returns = die
-    placer, launcher = harness.roles.loops[:2]
-    await placer.tick()
-    await placer.idle()
+    await harness.place()
+    launcher = harness.loop("launcher")
     work = await launcher.role.due()
     (lease,) = await harness.roles._leases.claim("launcher", [job_id])
     with pytest.raises(KilledError):

@@ -293,7 +293,7 @@ async def test_the_desired_of_a_heartbeat_is_cancel_for_what_is_not_wanted(api: 
 async def test_the_console_tells_its_health_and_its_numbers(api: Api, ada: Principal) -> None:
     await api.harness.running_job(ada)
     api.harness.services.running_roles = api.harness.roles
-    await api.harness.roles.loops[1]._supervised_tick()
+    await api.harness.loop("launcher")._supervised_tick()
     async with api.anonymous() as client:
         health = await client.get("/healthz")
         assert (health.status_code, health.json()["roles"]["launcher"]["status"]) == (200, "ok")
