@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.tuneplane_server.console.conftest import app_of, browsing, read
+from tuneplane_server.features.accounts.principal import Principal
 
 if TYPE_CHECKING:
     from tests.tuneplane_server.console.conftest import Browser
@@ -153,3 +154,14 @@ async def test_the_banner_says_when_background_work_is_off(site: Harness, browse
     part = await browser.get("/notices", **{"HX-Request": "true"})
     assert "Background work of this console has stopped" in part.text
     assert "launcher" in part.text
+
+
+async def test_the_banner_says_that_maintenance_is_on(site: Harness, browser: Browser) -> None:
+    admin = Principal("", "ada", admin=True, scopes=frozenset())
+    await site.services.governance.set_policy(admin, "drain", {"on": True, "text": "New <disks>."}, 0)
+    for path in ("/jobs", "/notices"):
+        answer = await browser.get(path)
+        assert "turned on by ada" in answer.text
+        assert "New &lt;disks&gt;." in answer.text
+    await site.services.governance.set_policy(admin, "drain", {"on": False}, 1)
+    assert "turned on by" not in (await browser.get("/jobs")).text

@@ -59,7 +59,7 @@ class Pages:
             theme=theme,
             dark_when=_DARK_WHEN[theme],
             script_messages=script_messages.translated(),
-            notices=notices(services_of(request)) if reader is not None else [],
+            notices=notices(services_of(request), getattr(request.state, "drain", None)) if reader is not None else [],
             **values,
         )
         kept = {

@@ -28,10 +28,11 @@ def services_of(request: Request) -> Services:
     return services
 
 
-async def signed_in(reader: Annotated[Principal | None, Depends(optional_principal)]) -> Principal:
-    """The reader of a page that needs one."""
+async def signed_in(request: Request, reader: Annotated[Principal | None, Depends(optional_principal)]) -> Principal:
+    """The reader of a page that needs one. Every such page says when maintenance is on."""
     if reader is None:
         raise SignInNeededError
+    request.state.drain = await services_of(request).governance.drain()
     return reader
 
 
