@@ -12,10 +12,11 @@ from tests.services.process import spawn, stop, wait_ready
 
 class Daemon:
     """A dockerd of this test alone, which may be killed; its containerd is a process of its own, as distributions run
-    it. Containers outlive dockerd (live-restore)."""
+    it. Containers outlive dockerd, unless `live_restore` is set to False before it is started again."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
+        self.live_restore = True
         self.socket = home / "docker.sock"
         (home / "daemon.json").write_text("{}")
         (home / "containerd.toml").write_text('version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n')
@@ -33,7 +34,7 @@ class Daemon:
             ["dockerd", "--host", f"unix://{self.socket}", "--data-root", str(self.home / "data"), "--exec-root",
              str(self.home / "exec"), "--pidfile", str(self.home / "pid"), "--config-file", str(self.home / "daemon.json"),
              "--containerd", str(self.home / "containerd.sock"),
-             "--live-restore", "--bridge=none", "--iptables=false", "--ip-forward=false"],
+             f"--live-restore={str(self.live_restore).lower()}", "--bridge=none", "--iptables=false", "--ip-forward=false"],
             self.home / "log",
         )  # fmt: skip
         wait_ready(lambda: reachable(str(self.socket)), self.process, self.home / "log", seconds=60)
@@ -41,6 +42,10 @@ class Daemon:
     def kill(self) -> None:
         os.kill(self.process.pid, signal.SIGKILL)
         os.waitpid(self.process.pid, 0)
+
+    def stop(self) -> None:
+        """As a service manager does; without live-restore it ends its containers first."""
+        stop(self.process)
 
     def end(self) -> None:
         if reachable(str(self.socket)):
