@@ -31,7 +31,9 @@ from tuneplane_server.features.hardware.tables import GpuHoldRow
 from tuneplane_server.features.jobs.tables import AttemptRow, JobEventRow, JobRow
 from tuneplane_server.services import Services
 from tuneplane_server.settings import load_settings
+from tuneplane_server.storage.space import Space
 
+ROOMY = Space(500 * 10**9, 1000 * 10**9)
 INGEST = "http://127.0.0.1:1"
 PASSWORD = "four random words here"
 
@@ -113,6 +115,7 @@ class Harness:
     executor: Executor
     extra: dict[str, str] = field(default_factory=dict)
     time: StillTime = field(default_factory=StillTime)
+    space: Space = ROOMY
 
     def __post_init__(self) -> None:
         self.services = self._services(self.folder / "data")
@@ -128,7 +131,10 @@ class Harness:
                 **self.extra,
             }
         )
-        return Services(settings, self.time.clock(), self.executor)
+        return Services(settings, self.time.clock(), self.executor, measure_space=self._measure_space)
+
+    async def _measure_space(self, _root: Path) -> Space:
+        return self.space
 
     @property
     def scripted(self) -> ScriptedExecutor:

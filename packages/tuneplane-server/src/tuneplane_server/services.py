@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuneplane_server.clock import SYSTEM_CLOCK, Clock
@@ -40,6 +41,7 @@ from tuneplane_server.instance import instance_id
 from tuneplane_server.settings import Settings
 from tuneplane_server.storage.layout import StorageRoot
 from tuneplane_server.storage.objects import ObStore, open_store
+from tuneplane_server.storage.space import Space, space_of
 from tuneplane_server.wakeups import Wakeups
 
 if TYPE_CHECKING:
@@ -58,6 +60,8 @@ class Services:
     given_executor: Executor | None = None
     # The port the console really listens on, once it does; `port: 0` in the settings leaves it open.
     bound_port: int | None = None
+    # How much room is left on a disk; tests have disks of their own making.
+    measure_space: Callable[[Path], Awaitable[Space | None]] = space_of
     # Set while background roles run in this process.
     running_roles: BackgroundRoles | None = None
 

@@ -70,11 +70,12 @@ class Consoles:
         now = self._clock.now()
         async with self._database.begin() as session:
             await self._renew(session, now)
+        # Only now, in a transaction of its own: of two that come at once, whoever commits later sees the other.
+        async with self._database.session() as session:
             rows = list(await session.scalars(select(ConsoleRow).order_by(ConsoleRow.started_at, ConsoleRow.id)))
-            dead = [row for row in rows if self._dead(row, now)]
-            for row in dead:
-                gone = delete(ConsoleRow).where(ConsoleRow.id == row.id, ConsoleRow.seen_at == row.seen_at)
-                await session.execute(gone.execution_options(synchronize_session=False))
+        dead = [row for row in rows if self._dead(row, now)]
+        if dead:
+            await self._remove(dead)
         living = [row for row in rows if row not in dead]
         self._changed = {key: seen for key, seen in self._changed.items() if key in {row.id for row in living}}
         self.live = [Replica(row.id, row.redis, row.one_console) for row in living]
@@ -103,6 +104,13 @@ class Consoles:
         }
         statement = insert(ConsoleRow).values(values)
         await session.execute(statement.on_conflict_do_update(index_elements=["id"], set_={"seen_at": now}))
+
+    async def _remove(self, dead: list[ConsoleRow]) -> None:
+        """Unless it has moved since we looked."""
+        async with self._database.begin() as session:
+            for row in dead:
+                gone = delete(ConsoleRow).where(ConsoleRow.id == row.id, ConsoleRow.seen_at == row.seen_at)
+                await session.execute(gone.execution_options(synchronize_session=False))
 
     def _dead(self, row: ConsoleRow, now: datetime) -> bool:
         if row.id == self.id:

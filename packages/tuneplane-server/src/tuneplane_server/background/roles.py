@@ -55,11 +55,8 @@ class BackgroundRoles:
         self.loops = [SupervisedLoop(role, leases, wakeups, clock) for role in roles]
         self._tasks: list[asyncio.Task[None]] = []
         self._adopted = False
+        self.running = False
         self.off = False  # switched off on purpose
-
-    @property
-    def running(self) -> bool:
-        return bool(self._tasks)
 
     async def start(self) -> None:
         """Take up what an earlier process of this installation left, then run the loops."""
@@ -79,7 +76,7 @@ class BackgroundRoles:
             self._adopted = True
             if adopted:
                 log.info("adopted live runs", count=adopted)
-        self.off = False
+        self.running, self.off = True, False
         for loop in self.loops:
             loop.begin()
         self._tasks = [asyncio.create_task(self._supervise(loop), name=f"role:{loop.role.name}") for loop in self.loops]
@@ -90,6 +87,7 @@ class BackgroundRoles:
         await self._end()
 
     async def _end(self) -> None:
+        self.running = False
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 from tuneplane_server.background.consoles import Consoles
 from tuneplane_server.background.duty import Duty
@@ -16,7 +17,9 @@ from tuneplane_server.background.orphans import OrphanSweeper
 from tuneplane_server.background.placer import Placer
 from tuneplane_server.background.reaper import Reaper
 from tuneplane_server.background.roles import BackgroundRoles
+from tuneplane_server.background.watchdog import Watchdog
 from tuneplane_server.background.writing import RoleWriter
+from tuneplane_server.domain.watch import WatchPolicy
 from tuneplane_server.services import Services
 
 
@@ -58,8 +61,30 @@ def build_roles(services: Services) -> BackgroundRoles:
         services.wakeups,
         interval=settings.observe_seconds,
     )
-    roles = (placer, launcher, observer, reaper, Hasher(writer, services.artifacts), OrphanSweeper(writer, executor))
+    watchdog = Watchdog(
+        writer,
+        services.database,
+        services.telemetry,
+        services.ingest,
+        partial(_watch_policy, services),
+        services.findings,
+        settings.storage_root,
+        services.measure_space,
+    )
+    roles = (
+        placer,
+        launcher,
+        observer,
+        reaper,
+        Hasher(writer, services.artifacts),
+        OrphanSweeper(writer, executor),
+        watchdog,
+    )
     return BackgroundRoles(services.database, services.clock, services.ledger, leases, services.wakeups, roles)
+
+
+async def _watch_policy(services: Services) -> WatchPolicy:
+    return WatchPolicy(**(await services.governance.watchdog()).model_dump())
 
 
 def build_duty(services: Services) -> Duty:

@@ -11,5 +11,17 @@ CONDITIONS: dict[str, str] = {
     "handler-failing": N_("the console fails again and again to move this run on ({error}); it tries again later"),
     "launch-delayed": N_("the executor cannot start the run for now: {detail}"),
     "cleanup-delayed": N_("the executor cannot confirm that everything of this run is gone; its GPUs stay held"),
+    "stalled": N_(
+        "nothing new for {minutes} minutes: no output, metric, sample or event of any rank since {since}; "
+        "its machines are heard, the load of its GPUs is not looked at"
+    ),
+    "rank-silent": N_("machine {ranks} of this run is not heard since {since}, while others are"),
+    "unheard": N_("no machine of this run is heard since {since}; it may well be running and cannot reach the console"),
+    "loss-not-finite": N_("{metric} was {value} at step {step} (rank {rank})"),
+    "near-limit": N_("its time limit of {seconds} seconds is near: it is told to stop at {at}"),
+    "disk-low": N_("the disk of the storage root has only {free_gb} GB left"),
+    "clock-off": N_(
+        "the clock of machine {rank} differs from the console's by {seconds} seconds; times of its logs and curves are wrong by that"
+    ),
     "logs-delayed": N_("the last logs and metrics of this run are not stored yet"),
 }

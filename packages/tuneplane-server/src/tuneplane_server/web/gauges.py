@@ -10,7 +10,7 @@ from tuneplane_server.background.roles import RoleHealth
 from tuneplane_server.domain.findings import FINDINGS
 from tuneplane_server.features.hardware.service import Profile
 from tuneplane_server.services import Services
-from tuneplane_server.storage.space import Space, space_of
+from tuneplane_server.storage.space import Space
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -68,7 +68,7 @@ async def read_gauges(services: Services, roles: Sequence[RoleHealth]) -> Gauges
         roles=roles,
         phases=await services.jobs.phase_counts(),
         profiles=await services.hardware.profiles(),
-        space=await space_of(services.settings.storage_root),
+        space=await services.measure_space(services.settings.storage_root),
         consoles=1 if services.running_roles is None else len(services.duty.consoles.live),
         redis=redis,
         findings=frozenset(finding.code for finding in services.findings.all()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import delete, select, update
@@ -9,6 +10,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.features.ingest.tables import HeartbeatRow, IngestTokenRow
+
+RUNS_AT_ONCE = 500  # below every database's limit of parameters
 
 
 async def token_by_id(session: AsyncSession, token_id: str) -> IngestTokenRow | None:
@@ -42,6 +45,15 @@ async def save_heartbeat(session: AsyncSession, beat: dict[str, object]) -> None
 async def heartbeats(session: AsyncSession, job_id: str, attempt: int) -> list[HeartbeatRow]:
     query = select(HeartbeatRow).where(HeartbeatRow.job_id == job_id, HeartbeatRow.attempt == attempt)
     return list(await session.scalars(query.order_by(HeartbeatRow.rank)))
+
+
+async def heartbeats_of(session: AsyncSession, job_ids: Sequence[str]) -> list[HeartbeatRow]:
+    """Of every attempt of these runs."""
+    rows: list[HeartbeatRow] = []
+    for start in range(0, len(job_ids), RUNS_AT_ONCE):
+        query = select(HeartbeatRow).where(HeartbeatRow.job_id.in_(job_ids[start : start + RUNS_AT_ONCE]))
+        rows += await session.scalars(query.order_by(HeartbeatRow.job_id, HeartbeatRow.rank))
+    return rows
 
 
 async def forget(session: AsyncSession, job_id: str) -> None:

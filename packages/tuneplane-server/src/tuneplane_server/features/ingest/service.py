@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -115,6 +116,11 @@ class IngestService:
         """The newest heartbeat of each machine of an attempt, by rank."""
         async with self._database.session() as session:
             return await repo.heartbeats(session, job_id, attempt)
+
+    async def heard_of(self, job_ids: Sequence[str]) -> list[HeartbeatRow]:
+        """The newest heartbeat of each machine of each attempt of these runs."""
+        async with self._database.session() as session:
+            return await repo.heartbeats_of(session, job_ids)
 
     async def last_heard(self, job_id: str, attempt: int) -> datetime | None:
         """When any machine of the attempt was heard last, on this console's clock."""

@@ -18,6 +18,7 @@ from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.features.telemetry import merging
 from tuneplane_server.features.telemetry.curves import CurveReader
+from tuneplane_server.features.telemetry.life import SignsOfLife
 from tuneplane_server.features.telemetry.limits import TelemetryLimits
 from tuneplane_server.features.telemetry.log_reader import LogReader
 from tuneplane_server.features.telemetry.records import Batch, Written
@@ -65,7 +66,7 @@ class RunEvent:
 
 
 class TelemetryService:
-    """`curves` and `logs` read metrics and output."""
+    """`curves` and `logs` read metrics and output, `life` what shows that runs live."""
 
     def __init__(
         self, database: Database, clock: Clock, wakeups: Wakeups, limits: TelemetryLimits | None = None
@@ -74,6 +75,7 @@ class TelemetryService:
         self.limits = limits or TelemetryLimits()
         self.curves = CurveReader(database)
         self.logs = LogReader(database, clock)
+        self.life = SignsOfLife(database)
         self.watches = Watches(wakeups)
         self._transactions = Transactions(database)
         self._merging: asyncio.Task[None] | None = None
