@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # A Python path of the caller's would let other code stand in for ours.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
-.PHONY: help env quickstart test test-fast test-services test-browser test-training chaos lint format bench lock schemas catalog reasons i18n i18n-update clean
+.PHONY: help env quickstart test test-fast test-services test-browser test-training chaos lint format bench lock schemas catalog reasons problems i18n i18n-update clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ catalog: env ## compile the recipe manifests into the index
 
 reasons: env ## write the manual's pages of reasons from the table
 	@.venv/bin/python scripts/reason_pages.py
+
+problems: env ## write the manual's pages of problems from the table
+	@.venv/bin/python scripts/problem_pages.py
 
 i18n: env ## compile the translations
 	@.venv/bin/python scripts/translations.py compile

@@ -17,11 +17,11 @@ from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.i18n import _, current_language
 from tuneplane_server.db.availability import unavailable
 from tuneplane_server.web.form_words import form_words
+from tuneplane_server.web.problem_table import PAGE, PROBLEMS
 
 log = structlog.get_logger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
-DOCS = "/docs/reference/problems#"
 # Codes that are not plain refusals of what the request said (422).
 STATUS_OF_CODE = {
     "not-signed-in": 401,
@@ -75,7 +75,8 @@ class ProblemError(HTTPException):
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "type": DOCS + self.code,
+            # RFC 9457: a code that the page does not know leads nowhere rather than astray.
+            "type": f"{PAGE}#{self.code}" if self.code in PROBLEMS else "about:blank",
             "title": HTTPStatus(self.status).phrase,
             "status": self.status,
             "detail": self.detail,
