@@ -254,7 +254,8 @@ class _Scheduling:
 
     def _wait(self, job: Waiting, before: Sequence[Reservation]) -> Wait:
         if before and self._place(job.pools, ()) is not None:
-            return Wait(job.job_id, WaitKind.TURN, self._position, behind=before[0].job_id)
+            in_its_way = (line for line in before if self._place(job.pools, (line,)) is None)
+            return Wait(job.job_id, WaitKind.TURN, self._position, behind=next(in_its_way, before[0]).job_id)
         kind = WaitKind.CARDS if job.gpus else WaitKind.CPUS
         profiles = {pool.profile for pool in job.pools}
         if any(profiles & line.profiles for line in self._lines):
