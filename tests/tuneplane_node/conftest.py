@@ -52,6 +52,13 @@ async def container_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Asy
 
 
 @pytest.fixture
+async def docker_bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
+    made = make_bench(request, "docker", tmp_path)
+    yield made
+    await made.clean()
+
+
+@pytest.fixture
 async def process_bench(tmp_path: Path) -> AsyncIterator[Bench]:
     made = Bench("process", "", None, tmp_path)
     yield made
