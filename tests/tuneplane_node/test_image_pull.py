@@ -78,6 +78,7 @@ async def test_an_image_is_pulled_once_and_then_used_without_its_registry(pullin
 async def test_what_a_registry_refuses_is_told_apart(
     pulling: Bench, registry: Registry, repository: str, code: str, blame: str
 ) -> None:
+    """Scenario 22: 404, and a rate limit."""
     problem = await refusal(pulling, registry.reference(repository))
     assert (problem.code, problem.blame) == (code, blame), problem.detail
     assert registry.host in problem.text()
@@ -85,6 +86,7 @@ async def test_what_a_registry_refuses_is_told_apart(
 
 
 async def test_a_registry_that_says_nothing_is_given_up(pulling: Bench, registry: Registry) -> None:
+    """Scenario 22: in bounded time."""
     problem = await refusal(pulling, registry.reference("hanging"), pull_seconds=1.0)
     assert (problem.code, problem.retry) == ("image-pull-timeout", True)
 
@@ -95,6 +97,7 @@ async def test_a_registry_that_is_not_there_is_told(pulling: Bench) -> None:
 
 
 async def test_the_login_of_the_machine_is_used(pulling: Bench, tmp_path: Path) -> None:
+    """Scenario 22: 401, until the machine is logged in."""
     with serving(locked=True) as registry:
         image = registry.reference("good")
         config = tmp_path / "config.json"
@@ -118,6 +121,7 @@ async def test_a_registry_without_tls_is_not_trusted(
 
 
 async def test_a_certificate_of_nobody_is_not_trusted(docker_engine: ContainerEngine, tmp_path: Path) -> None:
+    """Scenario 22: TLS."""
     address = machine_address()
     with serving(address, self_signed(tmp_path)) as registry:
         bench = Bench("docker", docker_engine.url, None, tmp_path)
@@ -126,6 +130,7 @@ async def test_a_certificate_of_nobody_is_not_trusted(docker_engine: ContainerEn
 
 
 async def test_a_disk_without_space_is_told(small_daemon: Daemon, registry: Registry, tmp_path: Path) -> None:
+    """Scenario 22: no space left."""
     bench = Bench("docker", f"unix://{small_daemon.socket}", None, tmp_path)
     problem = await refusal(bench, registry.reference("large"))
     assert problem.code == "image-disk-full", problem.detail

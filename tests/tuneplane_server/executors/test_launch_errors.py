@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tuneplane_node.engine import Engine, NodeError
+from tuneplane_server.domain.reasons import REASONS
 from tuneplane_server.executors.local import LocalExecutor
 from tuneplane_server.executors.port import (
     ExecutorUnreachableError,
@@ -44,6 +45,7 @@ def plan(folder: Path) -> LaunchPlan:
 async def test_five_ways_a_pull_fails_are_five_reasons(
     tmp_path: Path, code: str, kind: type[LaunchRefusedError | LaunchDelayedError], reason: str
 ) -> None:
+    """Scenario 22: the reasons; that engines really fail so is in tests/tuneplane_node/test_image_pull.py."""
     executor = executor_that_meets(
         NodeError(code, "the engine's own words", image="registry.example.org/x:1"), tmp_path
     )
@@ -66,3 +68,9 @@ async def test_an_engine_that_is_away_is_not_a_failure(tmp_path: Path) -> None:
     executor = executor_that_meets(NodeError("engine-unreachable", runtime="docker", address="unix:///x"), tmp_path)
     with pytest.raises(ExecutorUnreachableError):
         await executor.launch(plan(tmp_path))
+
+
+def test_the_five_reasons_have_five_hints() -> None:
+    """Scenario 22: each says something else to do, in words of its own."""
+    codes = ("image-not-found", "image-unauthorized", "image-disk-full", "image-tls", "image-rate-limited")
+    assert len({REASONS[code].hint for code in codes}) == len({REASONS[code].text for code in codes}) == 5
