@@ -192,7 +192,7 @@ async def test_cancel_needs_the_form_and_is_asked_once(harness: Harness, ada: Pr
     job = await harness.running_job(ada)
     page = await ada_browser.get(f"/jobs/{job}")
     assert f"/jobs/{job}/cancel" in read(page.text).addresses
-    assert read(page.text).attributes("data-confirm") == ["Cancel this job?"]
+    assert read(page.text).attributes("data-confirm") == ["Pause this job?", "Cancel this job?"]
     assert (await ada_browser.post(f"/jobs/{job}/cancel", csrf=False)).status_code == 403
     assert (await harness.job(job)).desired == "run"
     answer = await ada_browser.post(f"/jobs/{job}/cancel")

@@ -27,7 +27,8 @@ POLICY = {
 }
 OPEN = ("/signin", "/setup")
 PAGES = ("/jobs", "/jobs/{job}", "/jobs/{job}/logs", "/jobs/{job}/samples", "/jobs/{job}/artifacts", "/jobs/{job}/events",
-         "/jobs/{job}/environment", "/settings/tokens", "/device", "/device?code=BBBB-BBBB", "/nothing", "/jobs/nothing")  # fmt: skip
+         "/jobs/{job}/environment", "/queue", "/admin/quotas",
+         "/admin/quotas/edit", "/admin/quotas/edit?scope=user&name=ada", "/admin/approvals", "/settings/tokens", "/device", "/device?code=BBBB-BBBB", "/nothing", "/jobs/nothing")  # fmt: skip
 
 
 @pytest.fixture

@@ -47,7 +47,22 @@ def test_a_cancel_that_is_under_way_is_marked_until_the_job_has_ended() -> None:
 
 def test_conditions_stand_beside_the_phase() -> None:
     shown = jobs.present(job(conditions=[{"type": "unreachable", "since": "", "text": "cannot be asked"}]))
-    assert shown["marks"] == [{"text": "unreachable", "title": "cannot be asked", "tone": "warn"}]
+    assert shown["marks"] == [{"text": "unreachable", "title": "cannot be asked", "tone": "warn", "condition": True}]
+
+
+@pytest.mark.parametrize(
+    ("state", "marks"),
+    [
+        ({"phase": "queued", "paused": True}, ["paused"]),
+        ({"phase": "running", "paused": True}, ["pausing"]),
+        ({"phase": "running", "paused": True, "desired": "cancel"}, ["cancel asked", "pausing"]),
+        ({"phase": "queued", "approval": "pending"}, ["unapproved"]),
+        ({"phase": "queued", "not_before": "2026-01-01T00:00:00Z"}, ["resting"]),
+        ({"phase": "failed", "paused": True, "approval": "pending"}, []),
+    ],
+)
+def test_what_holds_a_job_back_stands_beside_the_phase(state: dict[str, Any], marks: list[str]) -> None:
+    assert [mark["text"] for mark in jobs.present(job(**state))["marks"]] == marks
 
 
 def test_phase_tabs_count_every_phase_in_the_order_of_a_life() -> None:

@@ -1,21 +1,22 @@
-"""The pages of one job: overview, logs, samples, artifacts, events, environment; and its cancel button."""
+"""The pages of one job: overview, logs, samples, artifacts, events, environment. Its buttons are `job_actions.py`."""
 
 from __future__ import annotations
 
+import secrets
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from tuneplane_server.console.i18n import N_
 from tuneplane_server.console.pages.jobs import primary_metric
 from tuneplane_server.console.pages.reader import Reader, pages_of, services_of
 from tuneplane_server.console.views import artifacts as artifacts_of
+from tuneplane_server.console.views import attempts as attempts_of
 from tuneplane_server.console.views import environment as environment_of
 from tuneplane_server.console.views import events as events_of
 from tuneplane_server.console.views import jobs as jobs_of
 from tuneplane_server.console.views import samples as samples_of
-from tuneplane_server.features.accounts.deps import client_address
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.presenting import present
 from tuneplane_server.features.jobs.tables import JobRow
@@ -135,12 +136,6 @@ async def head(request: Request, reader: Reader, job_id: str) -> Response:
     return pages_of(request).page(request, "job/_head.html", reader=reader, **await _frame(request, row, reader))
 
 
-@router.post("/cancel")
-async def cancel(request: Request, reader: Reader, job_id: str) -> Response:
-    await services_of(request).jobs.cancel(reader, job_id, address=client_address(request))
-    return RedirectResponse(f"/jobs/{job_id}", 303)
-
-
 async def _tab(request: Request, reader: Principal, job_id: str, tab: str) -> Response:
     row = await services_of(request).jobs.get(reader, job_id)
     return await _page(request, reader, row, tab)
@@ -156,9 +151,11 @@ async def _page(request: Request, reader: Principal, row: JobRow, tab: str, **va
 
 async def _frame(request: Request, row: JobRow, reader: Principal) -> dict[str, Any]:
     services = services_of(request)
-    view = await present(services, row, reader)
+    view = (await present(services, row, reader)).model_dump(by_alias=True)
     return {
-        "job": jobs_of.present(view.model_dump(by_alias=True), primary_metric(services, row.recipe)),
+        "job": jobs_of.present(view, primary_metric(services, row.recipe)),
+        "attempts": attempts_of.rows(view, services.clock.now()),
+        "action_key": secrets.token_urlsafe(16),
         "reason_class": jobs_of.reason_class,
         "tabs": [{"name": name, "icon": icon, "word": word, "path": path} for name, icon, word, path in TABS],
     }

@@ -68,9 +68,28 @@ def phase_tabs(counts: dict[str, int] | None = None) -> list[dict[str, Any]]:
     ]
 
 
-def _marks(job: dict[str, Any], live: bool) -> list[dict[str, str]]:
+def _marks(job: dict[str, Any], live: bool) -> list[dict[str, Any]]:
     """Small signs beside the phase: what is true of the job for now that is no phase."""
-    marks = [{"text": condition["type"], "title": condition["text"], "tone": "warn"} for condition in job["conditions"]]
+    marks = [_mark(item["type"], item["text"], "warn", condition=True) for item in job["conditions"]]
     if live and job["desired"] == "cancel":
-        marks.append({"text": _("cancel asked"), "title": _("it is being stopped"), "tone": "warn"})
-    return marks
+        marks.append(_mark(_("cancel asked"), _("it is being stopped"), "warn"))
+    held = _held_back(job) if live else None
+    return [*marks, _mark(*held, "info")] if held else marks
+
+
+def _mark(text: str, title: str, tone: str, *, condition: bool = False) -> dict[str, Any]:
+    """`condition`: the job's page says it in a sentence of its own."""
+    return {"text": text, "title": title, "tone": tone, "condition": condition}
+
+
+def _held_back(job: dict[str, Any]) -> tuple[str, str] | None:
+    """(mark, title) of a job that would not run even if everything were free."""
+    if job.get("paused"):
+        if job["phase"] == "queued":
+            return _("paused"), _("It waits until somebody resumes it.")
+        return _("pausing"), _("It has its grace time to save; then it waits.")
+    if job["phase"] != "queued":
+        return None
+    if job.get("approval") == "pending":
+        return _("unapproved"), _("It waits for an administrator.")
+    return (_("resting"), _("Its next attempt begins later.")) if job.get("not_before") else None

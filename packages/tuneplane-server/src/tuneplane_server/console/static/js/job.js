@@ -50,7 +50,7 @@ let lastJob = "";
 
 /** The head of the page is drawn by the server; it is asked again only when the job changed. */
 function onJob(job) {
-  const seen = job === null ? "" : JSON.stringify([job.phase, job.desired, job.conditions, job.reason, job.attempt, job.waiting]);
+  const seen = job === null ? "" : JSON.stringify([job.phase, job.desired, job.paused, job.approval, job.not_before, job.conditions, job.reason, job.attempt, job.waiting]);
   if (job !== null && seen === lastJob) return;
   lastJob = seen;
   document.body.dispatchEvent(new CustomEvent("tp:job"));

@@ -3,7 +3,7 @@
 import { showHelp } from "./dialogs.js";
 import { nextTheme } from "./theme.js";
 
-const PLACES = { j: "/jobs", t: "/settings/tokens" };
+const PLACES = { j: "/jobs", q: "/queue", t: "/settings/tokens" };
 const SEQUENCE_MS = 900;
 let waitingSince = 0;
 

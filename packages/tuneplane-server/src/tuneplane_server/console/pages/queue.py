@@ -1,0 +1,34 @@
+"""Who waits for what, in which order, and who holds which cards."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from tuneplane_server.console.pages.reader import Reader, pages_of, services_of
+from tuneplane_server.console.views import queue as view
+from tuneplane_server.web.cursors import decode_cursor, encode_cursor
+
+router = APIRouter(include_in_schema=False)
+
+PAGE = 50
+
+
+@router.get("/queue")
+async def queue_page(request: Request, reader: Reader, cursor: Annotated[str, Query(max_length=200)] = "") -> Response:
+    """The page, or for htmx the part of it that refreshes itself."""
+    last, place = decode_cursor(cursor, str, int) if cursor else (None, 0)
+    line = await services_of(request).queue.line(reader, after=last, place=place, limit=PAGE)
+    part = "hx-request" in request.headers
+    return pages_of(request).page(
+        request,
+        "queue/_line.html" if part else "queue/page.html",
+        reader=reader,
+        rows=view.rows(line),
+        total=line.total,
+        machines=view.machines(line.made, reader),
+        cursor=cursor,
+        next_cursor="" if line.more is None else encode_cursor(*line.more),
+    )

@@ -1,0 +1,108 @@
+"""The administrators' pages: quotas that two people edit at once, and jobs that wait for their word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.tuneplane_server.console.conftest import Browser, app_of, browsing
+from tests.tuneplane_server.harness import Harness
+from tests.tuneplane_server.jobs.test_steering import unapproved
+from tuneplane_server.features.accounts.principal import Principal
+
+EDIT = "/admin/quotas/edit"
+
+
+@pytest.fixture
+async def root(harness: Harness, ada: Principal) -> AsyncIterator[Browser]:
+    async with browsing(app_of(harness)) as browser:
+        await browser.become(harness.services, await harness.user("root", admin=True))
+        yield browser
+
+
+def hidden(text: str, name: str) -> str:
+    form = text[text.index("quota-form") :]
+    found = re.search(rf'name="{name}" value="([^"]*)"', form)
+    assert found is not None
+    return found[1]
+
+
+async def test_only_administrators_get_there(harness: Harness, ada: Principal) -> None:
+    async with browsing(app_of(harness)) as hers:
+        await hers.become(harness.services, ada)
+        for path in ("/admin/quotas", EDIT, "/admin/approvals"):
+            assert (await hers.get(path)).status_code == 403
+        assert (await hers.post(EDIT, scope="user", name="ada", version="0", gpus="100")).status_code == 403
+        assert "/admin/quotas" not in (await hers.get("/jobs")).text
+    async with browsing(app_of(harness)) as nobody:
+        assert (await nobody.get("/admin/quotas")).headers["location"].startswith("/signin")
+
+
+async def test_a_quota_is_set_and_given_back_to_the_default(harness: Harness, root: Browser) -> None:
+    assert (await root.post(EDIT, csrf=False, scope="user", name="", version="0", gpus="8")).status_code == 403
+    answer = await root.post(EDIT, scope="user", name="", version="0", gpus="8", jobs="", profiles="h200\n\ncpu ")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/admin/quotas")
+    text = (await root.get(f"{EDIT}?scope=user&name=ada")).text
+    assert "empty: as the default, 8" in text
+    answer = await root.post(EDIT, scope="user", name="ada", version="0", gpus_unlimited="yes", gpu_hours_day="12.5")
+    assert answer.status_code == 303
+    quota = await harness.services.governance.quota(await harness.services.governance.user("ada"))
+    assert (dict(quota.own), quota.version) == ({"gpus": None, "gpu_hours_day": 12.5}, 1)
+    text = (await root.get("/admin/quotas")).text
+    assert 'GPU-hours a day: <span class="number">12.5</span>' in text
+    assert "cpu" in text
+    assert (await root.post(EDIT, scope="user", name="ada", version="1")).status_code == 303
+    quota = await harness.services.governance.quota(await harness.services.governance.user("ada"))
+    assert dict(quota.own) == {}
+
+
+async def test_of_two_who_edit_one_quota_the_later_is_told_and_overwrites_nothing(
+    harness: Harness, root: Browser
+) -> None:
+    version = hidden((await root.get(f"{EDIT}?scope=user&name=ada")).text, "version")
+    assert (await root.post(EDIT, scope="user", name="ada", version=version, gpus="4")).status_code == 303
+    answer = await root.post(EDIT, scope="user", name="ada", version=version, gpus="16")
+    assert answer.status_code == 409
+    assert "was changed meanwhile by root" in answer.text
+    assert 'name="gpus" value="16"' in answer.text  # what was typed is not lost
+    governance = harness.services.governance
+    assert dict((await governance.quota(await governance.user("ada"))).own) == {"gpus": 4}
+    again = hidden(answer.text, "version")
+    assert (await root.post(EDIT, scope="user", name="ada", version=again, gpus="16")).status_code == 303
+    assert dict((await governance.quota(await governance.user("ada"))).own) == {"gpus": 16}
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [("gpus", "-1"), ("gpus", "many"), ("jobs", "1.5"), ("gpu_hours_day", "nan"), ("max_seconds", "1e99")],
+)
+async def test_an_odd_figure_is_refused_beside_its_field(
+    harness: Harness, root: Browser, field: str, text: str
+) -> None:
+    answer = await root.post(EDIT, scope="user", name="ada", version="0", **{field: text})
+    assert answer.status_code == 422
+    assert re.search(rf'name="{field}" value="{text}"[^>]*aria-invalid="true"', answer.text)
+    assert (await harness.services.governance.quota(await harness.services.governance.user("ada"))).version == 0
+
+
+async def test_whose_quota_it_is_must_exist(root: Browser) -> None:
+    assert (await root.get(f"{EDIT}?scope=user&name=nobody")).status_code == 404
+    assert (await root.get(f"{EDIT}?scope=project&name=ada/none")).status_code == 404
+    assert (await root.get(f"{EDIT}?scope=project&name=ada")).status_code == 422
+    assert (await root.get(f"{EDIT}?scope=galaxy")).status_code == 422
+    assert (await root.post(EDIT, scope="user", name="ada", version="x")).status_code == 422
+
+
+async def test_approvals_are_decided_in_the_list(harness: Harness, ada: Principal, root: Browser) -> None:
+    assert "Nobody waits for you" in (await root.get("/admin/approvals")).text
+    first, second = await unapproved(harness, ada), await unapproved(harness, ada)
+    text = (await root.get("/admin/approvals")).text
+    assert text.index(f"approval-{first}") < text.index(f"approval-{second}")
+    answer = await root.post(f"/jobs/{first}/approve", back="approvals")
+    assert answer.headers["location"] == "/admin/approvals"
+    answer = await root.post(f"/jobs/{second}/reject", back="approvals", why="next week")
+    assert answer.headers["location"] == "/admin/approvals"
+    assert "Nobody waits for you" in (await root.get("/admin/approvals")).text
+    assert (await harness.job(second)).phase == "cancelled"
