@@ -100,6 +100,7 @@ async def test_a_console_that_starts_again_takes_back_its_own_leases_only(databa
 async def test_a_console_paused_past_its_lease_writes_nothing_and_one_container_exists(
     harness: Harness, ada: Principal
 ) -> None:
+    """Scenario 7; real processes are in `test_real_replicas.py`."""
     other = harness.replica()
     job_id = await harness.submit(ada)
     entered, resume = asyncio.Event(), asyncio.Event()
@@ -140,6 +141,7 @@ async def test_evidence_about_an_earlier_attempt_changes_nothing(harness: Harnes
 
 
 async def test_one_row_whose_handler_raises_delays_nobody(harness: Harness, ada: Principal) -> None:
+    """Scenario 8."""
     bad, good = await harness.running_job(ada), await harness.running_job(ada)
     harness.scripted.observe_errors[bad] = RuntimeError("boom")
     observer = harness.loop("observer")

@@ -160,6 +160,7 @@ ENDS = {
 
 @pytest.mark.parametrize("order", list(itertools.permutations(ENDS)))
 def test_the_first_end_is_the_phase_and_the_later_ones_are_ignored(order: tuple[str, ...]) -> None:
+    """Scenario 3."""
     job, ignored = RUNNING, []
     for name in order:
         for event, verdict in ENDS[name]:
