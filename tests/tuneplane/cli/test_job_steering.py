@@ -11,7 +11,7 @@ from tests.tuneplane.cli.conftest import Tp
 from tests.tuneplane.cli.scripted_console import API, RUN, ScriptedConsole, job
 from tests.tuneplane.client.scripted_server import Reply, as_json, problem
 
-NEW = "06h2h3tgq73w5xjz"
+NEW, OTHER = "06h2h3tgq73w5xjz", "06h2h3tgq73w5xk0"
 POINT = {"run": RUN, "attempt": 1, "path": "checkpoints/checkpoint-20", "step": 20}
 PAUSED: dict[str, Any] = {
     "phase": "queued",
@@ -114,9 +114,10 @@ class TestShow:
             "text": "waits for 8 h200",
             "position": 2,
             "ahead": 1,
-            "needs": [{"profile": "h200", "nodes": 1, "gpus_per_node": 8, "cpus": 0, "memory_gb": 0}],
-            "free": [{"node": "n1", "profile": "h200", "free": 3}, {"node": "n2", "profile": "h200", "free": 5}],
-            "held_by": [{"run": NEW, "owner": "bob", "gpus": 5, "until": None}, {"run": None, "gpus": 1}],
+            "held_by": [
+                {"job_id": NEW, "owner": "bob", "gpus": 5, "until": None},
+                {"job_id": OTHER, "owner": "ann", "gpus": 1, "until": "2126-01-31T12:00:00Z"},
+            ],
             "estimate": None,
         }
         signed_in.add_job(phase="queued", finished_at=None, waiting=waiting)
@@ -124,10 +125,8 @@ class TestShow:
         for words in (
             "waiting: waits for 8 h200",
             "2, 1 run is before it",
-            "8 h200 on one node",
-            "3 h200 on n1, 5 h200 on n2",
-            f"{NEW} @bob (5 GPUs), ? (1 GPU)",
-            "nobody knows when",
+            f"{NEW} @bob (5 GPUs), {OTHER} @ann (1 GPU, until 2126-01-31",
+            "nobody can say",
             f"tp job cancel {RUN}",
         ):
             assert words in text
@@ -151,7 +150,7 @@ class TestShow:
         signed_in.add_job(phase="queued", approval="pending", finished_at=None)
         text = tp("job", "show", RUN).out
         assert "an administrator has to approve it" in text
-        assert "wait until an administrator has let it run" in text
+        assert f"tp admin approvals approve {RUN}" in text
 
     def test_a_users_own_mistake_is_mended_in_the_lab_first(self, tp: Tp, signed_in: ScriptedConsole) -> None:
         reason = {

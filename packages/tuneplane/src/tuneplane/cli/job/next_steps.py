@@ -34,7 +34,8 @@ def _queued(job: Job) -> Steps:
         return [(f"tp job resume {run}", _going_on(job)), (f"tp job cancel {run}", _("end it for good"))]
     if job.get("approval") == "pending":
         return [
-            (f"tp job wait {run}", _("wait until an administrator has let it run, and it is over")),
+            (f"tp admin approvals approve {run}", _("what an administrator types to let it run")),
+            (f"tp job wait {run}", _("wait until it is over")),
             (f"tp job cancel {run}", _("take it out of the queue")),
         ]
     if job.get("not_before"):

@@ -1,4 +1,4 @@
-"""Why a queued job does not run yet, as `tp job show` says it: its place, what it needs, who has it, when it may start."""
+"""Why a queued job does not run yet, as `tp job show` says it: the console's sentence, its place, who has what it needs, when it starts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tuneplane.client.types import Job, Waiting
 from tuneplane.i18n import _, ngettext
 
 SHOWN = 6
+WANTS_ROOM = ("cards", "cpus", "turn")
 
 
 def waiting_text(job: Job) -> str:
@@ -45,9 +46,7 @@ def _held_back(job: Job) -> list[str]:
 def _details(waiting: Waiting) -> list[tuple[str, str | None]]:
     return [
         (_("place"), _place(waiting)),
-        (_("needs"), _joined(waiting.get("needs"), _need)),
-        (_("free"), _joined(waiting.get("free"), _free)),
-        (_("held by"), _joined(waiting.get("held_by"), _holder)),
+        (_("held by"), _holders(waiting)),
         (_("starts"), _estimate(waiting)),
     ]
 
@@ -62,43 +61,26 @@ def _place(waiting: Waiting) -> str | None:
     return text.format(position=position, count=ahead)
 
 
-def _need(item: dict[str, Any]) -> str:
-    nodes, gpus = item.get("nodes") or 1, item.get("gpus_per_node") or 0
-    if not gpus:
-        return _("{nodes} × {cpus} CPUs and {memory} GB").format(
-            nodes=nodes, cpus=f"{item.get('cpus') or 0:g}", memory=f"{item.get('memory_gb') or 0:g}"
-        )
-    text = ngettext("{gpus} {profile} on one node", "{nodes} × {gpus} {profile} on one node each", nodes)
-    return text.format(nodes=nodes, gpus=gpus, profile=item.get("profile", "?"))
-
-
-def _free(item: dict[str, Any]) -> str:
-    return _("{count} {profile} on {node}").format(
-        count=item.get("free", 0), profile=item.get("profile", ""), node=item.get("node", "?")
-    )
+def _holders(waiting: Waiting) -> str | None:
+    held_by = waiting.get("held_by") or []
+    shown = [clean(_holder(item)) for item in held_by[:SHOWN]]
+    return ", ".join(shown) + (", …" if len(held_by) > SHOWN else "") if shown else None
 
 
 def _holder(item: dict[str, Any]) -> str:
+    who = f"{item.get('job_id', '?')} @{item.get('owner', '?')}"
     gpus = item.get("gpus") or 0
-    who = " ".join(part for part in (item.get("run"), f"@{item['owner']}" if item.get("owner") else None) if part)
-    cards = ngettext("{count} GPU", "{count} GPUs", gpus).format(count=gpus)
+    what = [ngettext("{count} GPU", "{count} GPUs", gpus).format(count=gpus)] if gpus else []
     until = local_time(item.get("until"))
-    if until:
-        return _("{who} ({cards}, until {time} at the latest)").format(who=who or "?", cards=cards, time=until)
-    return f"{who or '?'} ({cards})"
+    what += [_("until {time} at the latest").format(time=until)] if until else []
+    return f"{who} ({', '.join(what)})" if what else who
 
 
 def _estimate(waiting: Waiting) -> str | None:
-    if waiting.get("position") is None:
+    """Only where room is what is missing: anything else is not a matter of time."""
+    if waiting.get("kind") not in WANTS_ROOM:
         return None
     time = local_time(waiting.get("estimate"))
     if time is None:
-        return _("nobody knows when: the runs before it have no limit")
+        return _("nobody can say: runs that it waits for have no limit")
     return _("at {time} at the latest").format(time=time)
-
-
-def _joined(items: list[dict[str, Any]] | None, text: Any) -> str | None:
-    if not items:
-        return None
-    shown = [clean(text(item)) for item in items[:SHOWN]]
-    return ", ".join(shown) + (", …" if len(items) > SHOWN else "")
