@@ -76,6 +76,7 @@ async def test_a_runner_that_never_goes_is_ended_at_its_deadline(harness: Harnes
 async def test_a_backend_that_cannot_be_asked_changes_no_phase_and_kills_nobody(
     harness: Harness, ada: Principal
 ) -> None:
+    """Scenario 1."""
     job_id = await harness.running_job(ada)
     harness.scripted.reachable = False
     for _minute in range(5):
@@ -95,6 +96,7 @@ async def test_a_backend_that_cannot_be_asked_changes_no_phase_and_kills_nobody(
 
 
 async def test_a_killed_console_adopts_every_live_job_and_creates_nothing(harness: Harness, ada: Principal) -> None:
+    """Scenario 2, with 300 jobs; real processes are in `test_real_replicas.py`."""
     jobs = await harness.put_live_jobs(ada, 300)
     before = {row.id: (row.phase, row.handle) for row in await _rows(harness)}
     created = list(harness.scripted.created)
@@ -163,6 +165,7 @@ async def test_a_container_that_disappeared_is_lost_within_one_observation(harne
 async def test_a_lost_attempt_is_followed_by_another_from_its_newest_complete_checkpoint(
     harness: Harness, ada: Principal
 ) -> None:
+    """Scenarios 5 and 31: an incomplete checkpoint is passed over."""
     job_id = await harness.running_job(ada, jobspec(limits={"retries": {"infra": 1}}, resources=gpu_pool(8)))
     first = await harness.job(job_id)
     for step, whole in ((10, True), (20, True), (30, False)):
@@ -185,7 +188,9 @@ async def test_a_lost_attempt_is_followed_by_another_from_its_newest_complete_ch
 
 async def _lose(harness: Harness, job_id: str) -> None:
     del harness.scripted.containers[job_id, (await harness.job(job_id)).attempt]
-    await harness.round(2)
+    await harness.round()
+    harness.time.pass_(60)  # a further attempt rests before it starts
+    await harness.round()
 
 
 async def test_a_wrapper_that_left_no_outcome_is_no_success(harness: Harness, ada: Principal) -> None:

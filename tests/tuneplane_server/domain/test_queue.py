@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -227,7 +227,7 @@ def test_a_reservation_of_what_never_fits_is_a_mistake_of_the_caller() -> None:
 SITUATION = situations()
 
 
-def _promise(made: Plan, heads: list[Waiting], machines: list[Machine], running: list[Live]) -> object:
+def _promise(made: Plan, heads: list[Waiting], machines: list[Machine], running: list[Live]) -> datetime | None:
     """What the head is promised when all that the plan placed runs."""
     by_id = {one.job_id: one for one in heads}
     started = [
@@ -286,7 +286,7 @@ def test_backfill_never_puts_the_head_back(situation: tuple[list[Waiting], list[
         return
     again = _promise(made, line, machines, running)
     assert again is not None
-    assert again <= head.estimate  # type: ignore[operator]
+    assert again <= head.estimate
 
 
 @given(SITUATION)

@@ -356,3 +356,11 @@ def _check_step(before: JobState, event: Event, now: JobState) -> None:
         if getattr(before, name) is not None:
             assert getattr(now, name) == getattr(before, name), name
     assert not (before.desired is Desired.CANCEL and now.desired is Desired.RUN)
+
+
+def test_an_end_says_why_no_further_attempt_is_made() -> None:
+    done = after(CLEANED, Event.SETTLED, at(5, data={"repeated": 5, "missing_records": 1}))
+    assert done.reason == Reason("trainer-failed", {"exit_code": 1, "repeated": 5})
+    assert after(CLEANED, Event.SETTLED, at(5)).reason == FAILED.reason
+    success = after(after(RUNNING, Event.ENDED, at(3, verdict=SUCCEEDED)), Event.SETTLED, at(5, data={"repeated": 5}))
+    assert success.reason is None

@@ -4,10 +4,10 @@ attempt. Each step is done once, is recorded when done, and is taken up again af
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -16,13 +16,13 @@ from tuneplane_server.background.leases import Lease
 from tuneplane_server.background.leftovers import LeftoverShipper
 from tuneplane_server.background.loop import BackOffError, Work
 from tuneplane_server.background.writing import RoleWriter
-from tuneplane_server.domain.checkpoints import FoundCheckpoint, next_start
+from tuneplane_server.domain.checkpoints import FoundCheckpoint, newest_complete, next_start
 from tuneplane_server.domain.phases import Cleanup, Phase
-from tuneplane_server.domain.retries import may_retry
+from tuneplane_server.domain.retries import Again, Ended, Enough, decide
 from tuneplane_server.domain.transitions import PAUSED, Event
 from tuneplane_server.executors.port import CleanupState, Executor, ExecutorUnreachableError, Handle
 from tuneplane_server.features.hardware.service import HardwareService
-from tuneplane_server.features.jobs.state import state_of
+from tuneplane_server.features.jobs.state import reason_json, state_of
 from tuneplane_server.features.jobs.tables import AttemptRow, JobRow
 from tuneplane_server.wakeups import Wakeups
 
@@ -45,6 +45,14 @@ class ArtifactKeeper(Protocol):
         ...
 
 
+class Progress(Protocol):
+    """What the reaper asks of telemetry."""
+
+    async def last_steps(self, job_id: str) -> Mapping[int, int]:
+        """Attempt -> the last step that its main rank reported; attempts that reported none are missing."""
+        ...
+
+
 class Reaper:
     name = "reaper"
     topics = ("reaper",)
@@ -57,13 +65,14 @@ class Reaper:
         tokens: TokenIssuer,
         leftovers: LeftoverShipper,
         artifacts: ArtifactKeeper,
+        progress: Progress,
         wakeups: Wakeups,
         *,
         interval: float,
     ) -> None:
         self._writer, self._executor, self._hardware = writer, executor, hardware
         self._tokens, self._leftovers, self._artifacts = tokens, leftovers, artifacts
-        self._wakeups, self.interval = wakeups, interval
+        self._progress, self._wakeups, self.interval = progress, wakeups, interval
 
     async def due(self) -> Sequence[Work]:
         return [Work(row.id, row) for row in await self._writer.jobs_to_reap()]
@@ -126,9 +135,11 @@ class Reaper:
         except OSError:  # the storage root is away
             if not overdue:
                 raise
-        if await self._retry(row, lease, gone):
+        decision = await self._decide(row)
+        if isinstance(decision, Again):
+            await self._again(row, lease, decision, gone)
             return
-        data = {"missing_records": missing} if missing else {}
+        data = _known(missing_records=missing, repeated=decision.repeated, attempts=decision.attempts)
         if await self._writer.apply(row, lease, Event.SETTLED, data=data):
             await self._tokens.revoke(row.id, row.attempt)
             self._wakeups.notify("hasher")
@@ -142,25 +153,49 @@ class Reaper:
             await self._writer.write_attempt(row, {"spool_shipped_at": self._writer.now()})
         return missing
 
-    async def _retry(self, row: JobRow, lease: Lease, gone: bool) -> bool:
-        """Whether a further attempt begins (or waits for the proof that this one is gone)."""
+    async def _decide(self, row: JobRow) -> Again | Enough:
+        """Whether a further attempt begins. One that was stopped for a pause is always followed by another."""
         verdict = state_of(row).verdict
         assert verdict is not None
-        attempts = await self._writer.attempts(row.id)
-        earlier = [item.reason["code"] for item in attempts if item.n < row.attempt and item.reason]
-        limits = row.spec["spec"].get("limits", {}).get("retries", {})
-        paused = verdict.reason is not None and verdict.reason.code == PAUSED
-        if row.desired != "run" or not (paused or may_retry(verdict, earlier, limits)):
-            return False
+        if row.desired != "run" or verdict.reason is None:
+            return Enough()
+        if verdict.reason.code == PAUSED:
+            return Again(timedelta())
+        ends = await self._ends(row, verdict.reason.code)
+        return decide(verdict, ends, row.spec["spec"].get("limits", {}).get("retries", {}), row.id)
+
+    async def _ends(self, row: JobRow, code: str) -> list[Ended]:
+        """How the attempts ended up to this one, without those that were stopped for a pause."""
+        steps = await self._progress.last_steps(row.id)
+        checkpoints = await self._artifacts.checkpoints(row.id)
+        ends = []
+        for item in await self._writer.attempts(row.id):
+            reason = code if item.n == row.attempt else item.reason and item.reason["code"]
+            if reason is None or reason == PAUSED:
+                continue
+            newest = newest_complete(found for found in checkpoints if found.attempt == item.n)
+            ends.append(Ended(reason, steps.get(item.n), newest.step if newest else None))
+        return ends
+
+    async def _again(self, row: JobRow, lease: Lease, decision: Again, gone: bool) -> None:
+        """Queue a further attempt, once this one is proved gone."""
         if not gone:
             await self._writer.set_condition(row, lease, RETRY_PENDING, {})
-            return True
-        started_from = next(item.resume_from for item in attempts if item.n == row.attempt)
-        data = {"resume_from": await self._resume_point(row, started_from)}
-        event = Event.PARKED if paused else Event.RETRIED
-        if await self._writer.apply(row, lease, event, data=data):
+            return
+        verdict = state_of(row).verdict
+        assert verdict is not None
+        assert verdict.reason is not None
+        data: dict[str, object] = {
+            "resume_from": await self._resume_point(row, (await self._writer.attempt(row)).resume_from)
+        }
+        if verdict.reason.code == PAUSED:
+            applied = await self._writer.apply(row, lease, Event.PARKED, data=data)
+        else:
+            not_before = self._writer.now() + decision.rest if decision.rest else None
+            data |= {"reason": reason_json(verdict.reason), "seconds": round(decision.rest.total_seconds())}
+            applied = await self._writer.apply(row, lease, Event.RETRIED, data=data, not_before=not_before)
+        if applied:
             await self._tokens.revoke(row.id, row.attempt)
-        return True
 
     async def _resume_point(self, row: JobRow, started_from: str | None) -> str | None:
         found = next_start(await self._artifacts.checkpoints(row.id), row.attempt, started_from)
@@ -168,3 +203,8 @@ class Reaper:
             return found
         paths = self._leftovers.storage.attempt(row.owner, row.project, row.id, found.attempt)
         return str(paths.out / found.path)
+
+
+def _known(**figures: int) -> dict[str, Any]:
+    """Those that are not 0."""
+    return {name: figure for name, figure in figures.items() if figure}

@@ -58,6 +58,7 @@ def build_roles(services: Services) -> BackgroundRoles:
         services.ingest,
         LeftoverShipper(services.storage, services.ingest, services.own_address),
         services.artifacts,
+        services.telemetry.curves,
         services.wakeups,
         interval=settings.observe_seconds,
     )

@@ -176,7 +176,7 @@ def _settled(job: JobState, event: Event, evidence: Evidence) -> Result:
         job
     ):  # cancelled while it was being stopped for the pause: the attempt's own verdict stays what it was
         return Change(replace(_end(job, _cancelled(), evidence), verdict=job.verdict), event)
-    return Change(_end(job, job.verdict, evidence), event)
+    return Change(_end(job, _with_why_no_more(job.verdict, evidence), evidence), event)
 
 
 def _retried(job: JobState, event: Event, evidence: Evidence) -> Result:
@@ -311,6 +311,14 @@ _RULES: dict[Event, Callable[[JobState, Event, Evidence], Result]] = {
 
 def _cancelled() -> Verdict:
     return Verdict(Phase.CANCELLED, Reason("cancelled"), from_outcome=False)
+
+
+def _with_why_no_more(verdict: Verdict, evidence: Evidence) -> Verdict:
+    """SETTLED may say why no further attempt is made although the reason allows one: `domain.retries.Enough`."""
+    why = {name: evidence.data[name] for name in ("repeated", "attempts") if name in evidence.data}
+    if verdict.reason is None or not why:
+        return verdict
+    return replace(verdict, reason=Reason(verdict.reason.code, {**verdict.reason.data, **why}))
 
 
 def _was_paused(job: JobState) -> bool:

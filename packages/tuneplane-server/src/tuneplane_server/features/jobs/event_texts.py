@@ -22,7 +22,7 @@ _TEXTS = {
     "overdue": N_("the attempt had ended and was still not gone at its deadline"),
     "cleaned": N_("proved gone; its GPUs are free"),
     "settled": N_("finished; everything it sent is stored"),
-    "retried": N_("a further attempt was queued"),
+    "retried": N_("a further attempt is queued, and starts after a rest of {seconds} seconds at the earliest"),
     "cancel": N_("{actor} asked to cancel it"),
     "parked": N_("proved gone; the run waits until somebody resumes it"),
     "pause": N_("{actor} paused it"),
@@ -36,6 +36,18 @@ _TEXTS = {
 }
 
 
+_RETRIED_AT_ONCE = N_("a further attempt is queued, and starts as soon as it is its turn")
+_ENOUGH = {
+    "repeated": N_("it ended {count} times in a row for this reason without having come any further: no further attempt is made"),
+    "attempts": N_("it has had {count} attempts: no further one is made"),
+}  # fmt: skip
+
+
+def why_no_more(data: Mapping[str, Any]) -> str:
+    """Why no further attempt is made although the reason allows one; empty when nothing is known."""
+    return "".join(_(text).format(count=data[name]) for name, text in _ENOUGH.items() if data.get(name))
+
+
 def event_text(kind: str, data: Mapping[str, Any], ignored: bool) -> str:
     """The sentence of an event, in the reader's language."""
     if kind in ("condition", "condition-cleared"):
@@ -44,9 +56,15 @@ def event_text(kind: str, data: Mapping[str, Any], ignored: bool) -> str:
         said = fill(_(known), data) if known else name
         text = said if kind == "condition" else _("no longer: {condition}").format(condition=said)
     else:
-        text = fill(_(_TEXTS[kind]), data) if kind in _TEXTS else kind
+        text = fill(_(_text_of(kind, data)), data) if kind in _TEXTS else kind
+    if kind == "settled" and (why := why_no_more(data)):
+        text = _("{event}; {why}").format(event=text, why=why)
     if data.get("reason"):
         entry = REASONS.get(data["reason"]["code"])
         why = fill(_(entry.text), data["reason"]["data"]) if entry else data["reason"]["code"]
         text = _("{event}: {reason}").format(event=text, reason=why)
     return _("ignored: {event}").format(event=text) if ignored else text
+
+
+def _text_of(kind: str, data: Mapping[str, Any]) -> str:
+    return _RETRIED_AT_ONCE if kind == "retried" and not data.get("seconds") else _TEXTS[kind]

@@ -13,7 +13,7 @@ from tuneplane.i18n import _
 from tuneplane_server.domain.conditions import CONDITIONS
 from tuneplane_server.domain.phases import TERMINAL
 from tuneplane_server.domain.reasons import REASONS, fill
-from tuneplane_server.features.jobs.event_texts import event_text
+from tuneplane_server.features.jobs.event_texts import event_text, why_no_more
 from tuneplane_server.features.jobs.resume_points import ResumePoint, point_at
 from tuneplane_server.features.jobs.tables import AttemptRow, JobEventRow, JobRow
 from tuneplane_server.features.queue.views import WaitingView
@@ -197,7 +197,7 @@ def reason_view(stored: dict[str, Any] | None) -> ReasonView | None:
         text=fill(_(entry.text), data),
         hint=fill(_(entry.hint), data),
         anchor=entry.anchor,
-        detail=str(data.get("detail", "")),
+        detail=" ".join(part for part in (str(data.get("detail", "")), why_no_more(data)) if part),
     )
 
 

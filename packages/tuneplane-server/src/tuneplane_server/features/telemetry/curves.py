@@ -62,6 +62,11 @@ class CurveReader:
             result[job_id][series.name] = _latest(series)
         return result
 
+    async def last_steps(self, job_id: str) -> dict[int, int]:
+        """Attempt -> the last step that its main rank reported; attempts that reported none are missing."""
+        async with self._database.session() as session:
+            return await repo.last_steps(session, job_id)
+
     async def curves(
         self, job_id: str, names: Sequence[str], *, max_points: int, attempt: int | None, rank: int
     ) -> dict[str, list[dict[str, Any]]]:

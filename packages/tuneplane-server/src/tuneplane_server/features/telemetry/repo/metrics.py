@@ -170,6 +170,16 @@ async def series_of_run(
     return [Series(*row) for row in await session.execute(query)]
 
 
+async def last_steps(session: AsyncSession, job_id: str) -> dict[int, int]:
+    """Attempt -> the last step of its main rank; what the machines report of themselves has no steps of the training."""
+    query = (
+        select(SERIES.c.attempt, func.max(SERIES.c.last_step))
+        .where(SERIES.c.job_id == job_id, SERIES.c.rank == 0, SERIES.c.name.not_like("system/%"))
+        .group_by(SERIES.c.attempt)
+    )
+    return dict((await session.execute(query)).all())
+
+
 async def latest_of_runs(
     session: AsyncSession, job_ids: Sequence[str], rank: int, names: int
 ) -> list[tuple[str, Series]]:
