@@ -121,6 +121,17 @@ async def test_a_reading_session_of_sqlite_cannot_write(migrated_sqlite_url: str
         await database.close()
 
 
+async def test_a_console_that_is_paused_in_a_transaction_loses_its_locks_after_a_while(
+    migrated_postgres_url: str,
+) -> None:
+    """Scenario 7: a paused replica must not hold rows for ever."""
+    for more, limit in (("", "1min"), ("?options=-c%20lock_timeout%3D5s", "0")):
+        database = Database(migrated_postgres_url + more)
+        async with database.session() as session:
+            assert await session.scalar(text("show idle_in_transaction_session_timeout")) == limit
+        await database.close()
+
+
 async def test_two_processes_may_write_one_sqlite_file(migrated_sqlite_url: str) -> None:
     databases = [Database(migrated_sqlite_url) for _process in range(2)]
 

@@ -21,6 +21,7 @@ from tuneplane_server.db.filesystems import refuse_network_filesystem
 BUSY_TIMEOUT_MS = 10_000  # another process (an admin command) may hold the file's lock for a moment
 READERS = 4  # each SQLite connection is a thread; four serve a dashboard and cost little memory
 POSTGRES_CONNECTIONS, POSTGRES_OVERFLOW = 10, 30
+IDLE_IN_TRANSACTION_SECONDS = 60
 
 
 class Database:
@@ -38,7 +39,11 @@ class Database:
             self._write_lock: asyncio.Lock | None = asyncio.Lock()
         else:
             self._reader = self._writer = create_async_engine(
-                self.url, pool_size=POSTGRES_CONNECTIONS, max_overflow=POSTGRES_OVERFLOW, pool_pre_ping=True
+                self.url,
+                pool_size=POSTGRES_CONNECTIONS,
+                max_overflow=POSTGRES_OVERFLOW,
+                pool_pre_ping=True,
+                connect_args=_postgres_options(self.url),
             )
             self._write_lock = None
 
@@ -82,6 +87,13 @@ class Database:
         await self._reader.dispose()
         if self._writer is not self._reader:
             await self._writer.dispose()
+
+
+def _postgres_options(url: URL) -> dict[str, str]:
+    """A console that is paused in the middle of a transaction must not keep its locks from the others for ever."""
+    if "options" in url.query:  # whoever writes some of their own knows why
+        return {}
+    return {"options": f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_SECONDS}s"}
 
 
 def _sqlite_engine(url: URL, *, connections: int, writer: bool) -> AsyncEngine:
