@@ -86,6 +86,7 @@ async def logs(
     job_id: str,
     principal: Reader,
     cursor: Annotated[str | None, Query(max_length=MAX_CURSOR)] = None,
+    before: Annotated[str | None, Query(max_length=MAX_CURSOR)] = None,
     limit: Annotated[int, Query(ge=1, le=5000)] = 500,
     attempt: Attempt = None,
     rank: Rank = None,
@@ -94,10 +95,11 @@ async def logs(
     since: Annotated[str | None, Query(max_length=40)] = None,
     fold: bool = True,
 ) -> Response:
-    """`{items: [{attempt, rank, fd, time, text}], next_cursor, more, end, dropped_bytes}`. `tail` counts without a cursor.
+    """`{items: [{attempt, rank, fd, time, text}], next_cursor, prev_cursor, more, end, dropped_bytes}`. `tail` counts without a
+    cursor. `before`: a `prev_cursor`, for the page in front of it; null when nothing is.
     `more`: the next page is there already; `end`: nothing follows. `dropped_bytes`: output beyond the run's quota."""
     services, row = await _job(request, principal, job_id)
-    query = LogQuery(_cursor(cursor), limit, attempt, rank, tail, grep, _time(since), fold)
+    query = LogQuery(_cursor(cursor), _cursor(before), limit, attempt, rank, tail, grep, _time(since), fold)
     live = None if row.phase in TERMINAL_PHASES else row.attempt
     page = await services.telemetry.logs.page(row.id, query, live_attempt=live)
     return _json(await _log_page(services, row.id, page))
@@ -223,6 +225,7 @@ async def _log_page(services: Services, job_id: str, page: LogPage) -> dict[str,
     return {
         "items": [line._asdict() for line in page.lines],
         "next_cursor": encode_log_cursor(page.cursor),
+        "prev_cursor": encode_log_cursor(page.start) if any(place.seq > 0 for place in page.start.values()) else None,
         "more": page.more,
         "end": page.end,
         "dropped_bytes": usage.log_dropped_bytes,

@@ -13,6 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
+from math import inf
 from time import monotonic
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -40,9 +41,13 @@ RAW_CHUNKS = 8
 
 @dataclass(frozen=True)
 class LogQuery:
-    """`fold`: show redrawn lines as a terminal does. `grep`: text that a line must hold, whatever its case."""
+    """`fold`: show redrawn lines as a terminal does. `grep`: text that a line must hold, whatever its case.
+
+    `before`: the lines in front of a place, instead of those behind `cursor`.
+    """
 
     cursor: LogCursor | None = None
+    before: LogCursor | None = None
     limit: int = 1000
     attempt: int | None = None
     rank: int | None = None
@@ -54,10 +59,14 @@ class LogQuery:
 
 @dataclass
 class LogPage:
-    """`more`: further lines can be read now. `end`: there are none and there will be none."""
+    """`more`: further lines can be read now. `end`: there are none and there will be none.
+
+    `cursor`: the place behind the last line. `start`: the place in front of the first one; read from there, the page comes again.
+    """
 
     lines: list[Line]
     cursor: LogCursor = field(default_factory=dict)
+    start: LogCursor = field(default_factory=dict)
     more: bool = False
     end: bool = False
 
@@ -80,7 +89,9 @@ class LogReader:
         """`live_attempt`: the attempt that may still write; None when the run is over."""
         streams = await self._streams(job_id, query, live_attempt)
         over = live_attempt is None or (query.attempt is not None and query.attempt < live_attempt)
-        if query.cursor is None and query.tail is not None:
+        if query.before is not None:
+            page = await self._backward(job_id, query, streams)
+        elif query.cursor is None and query.tail is not None:
             page = await self._tail(job_id, query, streams)
         else:
             page = await self._forward(job_id, query, streams)
@@ -121,14 +132,14 @@ class LogReader:
         self, job_id: str, stream: _Stream, place: RankPlace | None, query: LogQuery, budget: Budget
     ) -> RankReader:
         wanted = Wanted(query.grep.casefold(), query.since, query.fold)
-        load = self._loader(job_id, stream)
+        load = self._loader(job_id, stream, stream.up_to)
         return RankReader(stream.attempt, stream.rank, place or RankPlace(), load, wanted, budget, final=stream.final)
 
-    def _loader(self, job_id: str, stream: _Stream) -> Load:
+    def _loader(self, job_id: str, stream: _Stream, up_to: int) -> Load:
         async def load(from_seq: int, limit: int) -> list[repo.Chunk]:
             async with self._database.session() as session:
                 place = (job_id, stream.attempt, stream.rank)
-                return await repo.forward(session, place, from_seq, limit, stream.up_to)
+                return await repo.forward(session, place, from_seq, limit, up_to)
 
         return load
 
@@ -141,15 +152,16 @@ class LogReader:
         readers = [self._reader(job_id, one, cursor.get((one.attempt, one.rank)), query, budget) for one in streams]
         lines: list[Line] = []
         async with aclosing(_merged(readers)) as merged:
-            async for line in merged:
+            async for line, _place in merged:
                 lines.append(line)
                 if len(lines) >= query.limit:
                     break
+        start = cursor | {(reader.attempt, reader.rank): reader.begin for reader in readers}
         more = False
         for reader in readers:
             cursor[reader.attempt, reader.rank] = reader.rest()
             more = more or reader.waiting
-        return LogPage(lines, cursor, more=more)
+        return LogPage(lines, cursor, start, more=more)
 
     async def _tail(self, job_id: str, query: LogQuery, streams: list[_Stream]) -> LogPage:
         """The last lines: of the newest attempt, and of earlier ones when it has too few."""
@@ -157,6 +169,7 @@ class LogReader:
         budget, last = _budget(query), deque[Line](maxlen=query.tail)
         budget.raw_bytes = max(budget.raw_bytes, 4 * TAIL_BYTES * len(streams))
         cursor: LogCursor = {(one.attempt, one.rank): _end_of(one) for one in streams}
+        start = dict(cursor)
         more = False
         newest = streams[-1].attempt if streams else 0
         for attempt, group in groupby(reversed(streams), key=lambda one: one.attempt):
@@ -169,29 +182,66 @@ class LogReader:
                 # A search cannot know how far back its matches lie.
                 place = RankPlace() if query.grep else await self._place_of_tail(job_id, stream, wanted)
                 readers.append(self._reader(job_id, stream, place, query, budget))
-            found = deque[Line](maxlen=wanted)
-            async with aclosing(_merged(readers)) as merged:
-                async for line in merged:
-                    found.append(line)
+            found, begins = await _last_lines(readers, wanted)
             last.extendleft(reversed(found))
+            start |= begins
             for reader in readers:
                 cursor[reader.attempt, reader.rank] = reader.rest()
                 more = more or reader.waiting
-        return LogPage(list(last), cursor, more=more)
+        return LogPage(list(last), cursor, start, more=more)
 
-    async def _place_of_tail(self, job_id: str, stream: _Stream, lines: int) -> RankPlace:
-        """A place from which at least `lines` lines follow, found by the counts of newlines from the end."""
-        start = await self._start_of_tail((job_id, stream.attempt, stream.rank), stream.up_to, lines)
+    async def _backward(self, job_id: str, query: LogQuery, streams: list[_Stream]) -> LogPage:
+        """The lines in front of `query.before`: of the newest attempt that has any, then of earlier ones. A search goes back
+        as far as its time allows; where it stopped is `start`."""
+        assert query.before is not None
+        start = dict(query.before)
+        deadline, lines = monotonic() + SECONDS, deque[Line]()
+        for _attempt, group in groupby(reversed(streams), key=lambda one: one.attempt):
+            of_attempt = sorted(group, key=lambda one: one.rank)
+            while len(lines) < query.limit and monotonic() < deadline:
+                left = [one for one in of_attempt if _has_before(start.get((one.attempt, one.rank)))]
+                if not left:
+                    break
+                found, begins = await self._step_back(job_id, query, left, start, query.limit - len(lines))
+                lines.extendleft(reversed(found))
+                start |= begins
+        return LogPage(list(lines), query.before, start, more=True)
+
+    async def _step_back(
+        self, job_id: str, query: LogQuery, streams: list[_Stream], ends: LogCursor, lines: int
+    ) -> tuple[list[Line], LogCursor]:
+        """At most `lines` lines in front of `ends`, out of at most `TAIL_BYTES` and a chunk of each machine."""
+        wanted = Wanted(query.grep.casefold(), fold=query.fold)
+        budget = Budget(SEARCH_BYTES, inf)  # what one step reads is bounded by itself
+        readers: list[RankReader] = []
+        for stream in streams:
+            end = ends[stream.attempt, stream.rank]
+            up_to = end.seq if end.offset else end.seq - 1
+            # A search takes what a step may read: nobody knows how many of its lines match.
+            begin = await self._place_of_tail(job_id, stream, 1 << 30 if query.grep else lines, before=end)
+            load = self._loader(job_id, stream, up_to)
+            final = stream.final and end.seq > stream.up_to  # what was left without an end is the last line
+            readers.append(RankReader(stream.attempt, stream.rank, begin, load, wanted, budget, final=final, until=end))
+        return await _last_lines(readers, lines)
+
+    async def _place_of_tail(
+        self, job_id: str, stream: _Stream, lines: int, *, before: RankPlace | None = None
+    ) -> RankPlace:
+        """A place from which at least `lines` lines follow (up to `before`), found by the counts of newlines from the end."""
+        end = stream.up_to + 1 if before is None else before.seq
+        start = await self._start_of_tail((job_id, stream.attempt, stream.rank), end, lines)
         return RankPlace() if start is None else await self._place_from(job_id, stream, start)
 
-    async def _start_of_tail(self, place: repo.Place, up_to: int, lines: int) -> int | None:
-        """First seq of the chunk to begin with; None for the very first."""
+    async def _start_of_tail(self, place: repo.Place, end: int, lines: int) -> int | None:
+        """First seq of the chunk to begin with; None for the very first. What reaches to piece `end` or beyond is not counted."""
         newlines = size = 0
         start: int | None = None
         async with self._database.session() as session:
-            while chunks := await repo.backward(session, place, before=start, up_to=up_to, limit=TAIL_CHUNKS):
+            while chunks := await repo.backward(session, place, before=start, up_to=end, limit=TAIL_CHUNKS):
                 for chunk in chunks:
                     start = chunk.seq_first
+                    if chunk.seq_last >= end:
+                        continue
                     newlines, size = newlines + chunk.newlines, size + chunk.raw_bytes
                     if newlines > lines + len(FDS) or size >= TAIL_BYTES:
                         return start
@@ -237,6 +287,23 @@ def _stream(row: StreamAckRow, old: datetime, live_attempt: int | None) -> _Stre
     return _Stream(row.attempt, row.rank, last, live_attempt is None or row.attempt < live_attempt)
 
 
+def _has_before(place: RankPlace | None) -> bool:
+    return place is not None and place.seq > 0
+
+
+async def _last_lines(readers: list[RankReader], count: int) -> tuple[list[Line], LogCursor]:
+    """The last `count` lines of all, and of each reader the place in front of its first one among them."""
+    begins: LogCursor = {(reader.attempt, reader.rank): reader.place for reader in readers}
+    kept = deque[tuple[Line, RankPlace]]()
+    async with aclosing(_merged(readers)) as merged:
+        async for line, place in merged:
+            kept.append((line, place))
+            if len(kept) > count:
+                dropped, after = kept.popleft()
+                begins[dropped.attempt, dropped.rank] = after
+    return [line for line, _place in kept], begins
+
+
 def _end_of(stream: _Stream) -> RankPlace:
     return RankPlace(stream.up_to + 1, 0)
 
@@ -245,8 +312,8 @@ def _budget(query: LogQuery) -> Budget:
     return Budget(SEARCH_BYTES if query.grep else PAGE_BYTES, monotonic() + SECONDS)
 
 
-async def _merged(readers: list[RankReader]) -> AsyncGenerator[Line]:
-    """Lines of all readers, attempt by attempt. A line counts as read when the next one is asked for or the caller stops."""
+async def _merged(readers: list[RankReader]) -> AsyncGenerator[tuple[Line, RankPlace]]:
+    """Lines of all readers with the places behind them, attempt by attempt. A line counts as read when the next one is asked for or the caller stops."""
     for _attempt, group in groupby(readers, key=lambda reader: reader.attempt):
         of_attempt = list(group)
         ready = [reader for reader in of_attempt if await reader.peek() is not None]
@@ -254,7 +321,7 @@ async def _merged(readers: list[RankReader]) -> AsyncGenerator[Line]:
         heapq.heapify(heads)
         while heads:
             _order, rank, reader = heads[0]
-            yield reader.take()
+            yield reader.take(), reader.place
             if await reader.peek() is None:
                 heapq.heappop(heads)
             else:

@@ -73,10 +73,21 @@ class RankReader:
     """`peek` and `take` lines; `place` is where reading goes on after the last one taken."""
 
     def __init__(
-        self, attempt: int, rank: int, place: RankPlace, load: Load, wanted: Wanted, budget: Budget, *, final: bool
+        self,
+        attempt: int,
+        rank: int,
+        place: RankPlace,
+        load: Load,
+        wanted: Wanted,
+        budget: Budget,
+        *,
+        final: bool = False,
+        until: RankPlace | None = None,
     ) -> None:
-        """`final`: nothing more will come, so a line without an end is given out too."""
+        """`final`: nothing more will come, so a line without an end is given out too. `until`: only lines that end there or before."""
         self.attempt, self.rank, self.place = attempt, rank, place
+        self.begin = place  # before the first line given out: what is older than `since` lies before it
+        self._until, self._offered = until, False
         self.order = 0.0  # never falls, so that merging ranks by it keeps each rank's own order
         self.paused = False  # the budget ended before the output did
         self._load, self._wanted, self._budget, self._final = load, wanted, budget, final
@@ -215,8 +226,14 @@ class RankReader:
                 self._offer(FDS[fd], line, RankPlace(self._seq, self._offset, self._open()))
 
     def _offer(self, fd: str, line: FoldedLine, place: RankPlace) -> None:
-        if self._wanted(line):
+        if self._until is not None and place[:2] > self._until[:2]:
+            self._pieces.clear()
+            self._loaded_all = True
+        elif self._wanted(line):
+            self._offered = True
             self._ready.append((Line(self.attempt, self.rank, fd, line.time, line.text), place))
+        elif not self._offered and self._wanted.since is not None and line.time < self._wanted.since:
+            self.begin = place
 
     def _open(self, fd: int | None = None, state: FoldState | None = None) -> tuple[tuple[int, FoldState], ...]:
         """The open lines; `state` is that of `fd`, which is in the middle of a piece."""

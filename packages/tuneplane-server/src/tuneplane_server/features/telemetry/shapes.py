@@ -65,10 +65,13 @@ class LogLine(_Shape):
 
 
 class LogPage(_Shape):
-    """`more`: the next page is there now. `end`: nothing follows. `dropped_bytes`: output beyond the run's quota."""
+    """`more`: the next page is there now. `end`: nothing follows. `prev_cursor`: for `before`; null: this is the start of the log.
+
+    `dropped_bytes`: output beyond the run's quota."""
 
     items: list[LogLine]
     next_cursor: str
+    prev_cursor: str | None
     more: bool
     end: bool
     dropped_bytes: int

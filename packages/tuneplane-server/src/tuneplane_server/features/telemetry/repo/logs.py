@@ -29,6 +29,7 @@ class Chunk(NamedTuple):
 
 class ChunkSize(NamedTuple):
     seq_first: int
+    seq_last: int
     raw_bytes: int
     newlines: int
 
