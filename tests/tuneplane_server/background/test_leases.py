@@ -141,7 +141,7 @@ async def test_evidence_about_an_earlier_attempt_changes_nothing(harness: Harnes
 
 
 async def test_one_row_whose_handler_raises_delays_nobody(harness: Harness, ada: Principal) -> None:
-    """Scenario 8."""
+    """Scenario 8: the others go on at their pace, the row backs off and shows a condition, the loop keeps ticking."""
     bad, good = await harness.running_job(ada), await harness.running_job(ada)
     harness.scripted.observe_errors[bad] = RuntimeError("boom")
     observer = harness.loop("observer")

@@ -10,7 +10,7 @@ from tuneplane_server.services import Services
 def notices(services: Services, drain: DrainNow | None = None) -> list[str]:
     """None while everything works and no maintenance is on."""
     said = [_drained(drain)] if drain is not None and drain.on else []
-    said += [f"{finding.text} {finding.hint}" for finding in services.findings.all()]
+    said += [_("{text} {hint}").format(text=finding.text, hint=finding.hint) for finding in services.findings.all()]
     roles = services.roles.health()
     if not services.roles.off and all(role.last_tick is None for role in roles):  # off on purpose is a finding
         said.append(

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
 from tuneplane_server.background.roles import RoleHealth
 from tuneplane_server.domain.findings import FINDINGS
 from tuneplane_server.features.hardware.service import Profile
@@ -15,18 +18,20 @@ from tuneplane_server.storage.space import Space
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
+log = structlog.get_logger(__name__)
+
 PHASES = ("queued", "starting", "running", "finishing", "succeeded", "failed", "cancelled", "lost")
 
 
 @dataclass(frozen=True, eq=False)  # a registry keeps its collectors by identity
 class Gauges:
-    """A collector over values that were read a moment ago. `redis`: None when none is configured; `space`: None when the disk
-    cannot be asked.
+    """A collector over values that were read a moment ago. `phases`, `profiles`: None while the database is away; `redis`: None
+    when none is configured; `space`: None when the disk cannot be asked.
     """
 
     roles: Sequence[RoleHealth]
-    phases: dict[str, int]
-    profiles: Sequence[Profile]
+    phases: dict[str, int] | None
+    profiles: Sequence[Profile] | None
     space: Space | None
     consoles: int
     redis: bool | None
@@ -34,12 +39,8 @@ class Gauges:
 
     def collect(self) -> Iterator[Metric]:
         yield _gauge("tuneplane_up", "1 while the console answers", 1)
-        yield _labelled("tuneplane_jobs", "Jobs by phase", "phase", [(p, self.phases.get(p, 0)) for p in PHASES])
+        yield from self._rows()
         yield from self._roles()
-        gpus = [profile for profile in self.profiles if profile.total_gpus]
-        yield _labelled("tuneplane_gpus", "GPUs by profile", "profile", [(p.name, p.total_gpus) for p in gpus])
-        held = [(profile.name, profile.total_gpus - profile.free_gpus) for profile in gpus]
-        yield _labelled("tuneplane_gpus_held", "GPUs held by runs, by profile", "profile", held)
         if self.space is not None:
             yield _gauge("tuneplane_storage_free_bytes", "Free space of the storage root", self.space.free)
             yield _gauge("tuneplane_storage_bytes", "Size of the disk of the storage root", self.space.total)
@@ -48,6 +49,18 @@ class Gauges:
             yield _gauge("tuneplane_redis_up", "1 while Redis answers", float(self.redis))
         found = [(code, float(code in self.findings)) for code in sorted(FINDINGS)]
         yield _labelled("tuneplane_finding", "1 while this is wrong with the console", "code", found)
+
+    def _rows(self) -> Iterator[Metric]:
+        known = self.phases is not None and self.profiles is not None
+        yield _gauge("tuneplane_database_up", "1 while the database answers", float(known))
+        if self.phases is None or self.profiles is None:
+            return
+        counts = [(phase, self.phases.get(phase, 0)) for phase in PHASES]
+        yield _labelled("tuneplane_jobs", "Jobs by phase", "phase", counts)
+        gpus = [profile for profile in self.profiles if profile.total_gpus]
+        yield _labelled("tuneplane_gpus", "GPUs by profile", "profile", [(p.name, p.total_gpus) for p in gpus])
+        held = [(profile.name, profile.total_gpus - profile.free_gpus) for profile in gpus]
+        yield _labelled("tuneplane_gpus_held", "GPUs held by runs, by profile", "profile", held)
 
     def _roles(self) -> Iterator[Metric]:
         roles = self.roles
@@ -64,10 +77,15 @@ class Gauges:
 
 async def read_gauges(services: Services, roles: Sequence[RoleHealth]) -> Gauges:
     redis = None if services.settings.redis_url is None else services.wakeups.connected.is_set()
+    phases = profiles = None
+    try:
+        phases, profiles = await services.jobs.phase_counts(), await services.hardware.profiles()
+    except (SQLAlchemyError, OSError) as error:  # what the process knows of itself is worth more then, not less
+        log.warning("the database did not answer for the metrics", error=type(error).__name__)
     return Gauges(
         roles=roles,
-        phases=await services.jobs.phase_counts(),
-        profiles=await services.hardware.profiles(),
+        phases=phases,
+        profiles=profiles,
         space=await services.measure_space(services.settings.storage_root),
         consoles=1 if services.running_roles is None else len(services.duty.consoles.live),
         redis=redis,
