@@ -49,7 +49,11 @@ def imported(*arguments: str) -> set[str]:
     return {name for name in modules if name in HEAVY}
 
 
-@pytest.mark.parametrize("arguments", [(), ("--help",), ("--version",), ("job", "--help"), ("server",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--help",), ("--version",), ("job", "--help"), ("server",), ("admin",), ("admin", "quota")],
+    ids=" ".join,
+)
 def test_help_and_version_import_nothing_but_python(arguments: tuple[str, ...]) -> None:
     assert imported(*arguments) == set()
 

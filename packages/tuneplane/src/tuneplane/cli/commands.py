@@ -73,5 +73,54 @@ TREE: dict[str, Command | Group] = {
         },
         CONSOLE,
     ),
+    "admin": Group(
+        N_("For administrators: users, quotas, policies, maintenance, approvals"),
+        {
+            "user": Group(
+                N_("Say who may sign in"),
+                {
+                    "ls": Command(N_("List the users"), f"{_HERE}.admin.user_ls"),
+                    "add": Command(N_("Add a user"), f"{_HERE}.admin.user_add"),
+                    "disable": Command(N_("Keep a user out"), f"{_HERE}.admin.user_disable"),
+                    "enable": Command(N_("Let a user in again"), f"{_HERE}.admin.user_enable"),
+                },
+            ),
+            "quota": Group(
+                N_("Say what users and projects may use"),
+                {
+                    "ls": Command(N_("List the quotas"), f"{_HERE}.admin.quota_ls"),
+                    "show": Command(N_("Show one quota and its use"), f"{_HERE}.admin.quota_show"),
+                    "set": Command(N_("Change limits of a quota"), f"{_HERE}.admin.quota_set"),
+                    "unset": Command(N_("Give a quota back to the default"), f"{_HERE}.admin.quota_unset"),
+                },
+            ),
+            "policy": Group(
+                N_("Say when a job needs approval, and what the watchdog does"),
+                {
+                    "show": Command(N_("Show the policies"), f"{_HERE}.admin.policy_show"),
+                    "set": Command(N_("Change fields of a policy"), f"{_HERE}.admin.policy_set"),
+                },
+            ),
+            "drain": Group(
+                N_("Maintenance: start nothing new, let running jobs end"),
+                {
+                    "on": Command(N_("Start nothing new from now on"), f"{_HERE}.admin.drain_on"),
+                    "off": Command(N_("Start jobs again"), f"{_HERE}.admin.drain_off"),
+                    "status": Command(
+                        N_("Say whether maintenance is on, and what still runs"), f"{_HERE}.admin.drain_status"
+                    ),
+                },
+            ),
+            "approvals": Group(
+                N_("Decide on jobs that wait for an administrator"),
+                {
+                    "ls": Command(N_("List the jobs that wait for approval"), f"{_HERE}.admin.approvals_ls"),
+                    "approve": Command(N_("Let a job run"), f"{_HERE}.admin.approvals_approve"),
+                    "reject": Command(N_("Refuse a job, with a reason"), f"{_HERE}.admin.approvals_reject"),
+                },
+            ),
+        },
+        CONSOLE,
+    ),
     "version": Command(N_("Show versions, of the client and of the console"), f"{_HERE}.version", CONSOLE),
 }

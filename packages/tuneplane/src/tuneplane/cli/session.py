@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tuneplane.client.errors import NotSignedInError
 from tuneplane.client.http import Console
@@ -12,13 +13,27 @@ from tuneplane.i18n import _
 from tuneplane.lab.experiments import Experiment, experiment_at, find_experiment
 from tuneplane.lab.find import Lab, find_lab
 
+if TYPE_CHECKING:
+    from tuneplane.client.admin import Administration
+
 
 def open_console(wanted: str | None, *, anonymous: bool = False) -> Console:
     """The chosen console. Without `anonymous` a token is needed: `NotSignedInError` when there is none."""
     return console_for(choose(wanted), anonymous=anonymous)
 
 
+def open_administration(wanted: str | None) -> Administration:
+    """The chosen console, with the calls for administrators."""
+    from tuneplane.client.admin import Administration
+
+    return _opened(Administration, choose(wanted))
+
+
 def console_for(server: Server, *, anonymous: bool = False) -> Console:
+    return _opened(Console, server, anonymous=anonymous)
+
+
+def _opened[C: Console](kind: type[C], server: Server, *, anonymous: bool = False) -> C:
     if server.token is None and not anonymous:
         raise NotSignedInError(
             _("not logged in to {server}").format(server=server.url),
@@ -26,7 +41,7 @@ def console_for(server: Server, *, anonymous: bool = False) -> Console:
                 server=server.name or server.url, variable=TOKEN_VARIABLE
             ),
         )
-    return Console(server.url, server.token, ca_file=server.ca_file)
+    return kind(server.url, server.token, ca_file=server.ca_file)
 
 
 def lab_or_none() -> Lab | None:

@@ -7,11 +7,13 @@ from typing import Any
 
 from tuneplane.cli.job.show_text import age, state_word, why
 from tuneplane.cli.options import json_option, server_option, tp_command
+from tuneplane.cli.quota_text import drain_line, use_rows, whose
 from tuneplane.cli.session import console_for, lab_or_none
 from tuneplane.cli.text import fields, table, write, write_json
+from tuneplane.client.errors import NotFoundError
 from tuneplane.client.http import Console
 from tuneplane.client.servers import Server, choose
-from tuneplane.client.types import Job
+from tuneplane.client.types import Job, OwnQuota
 from tuneplane.contract.words import TERMINAL_PHASES
 from tuneplane.i18n import _
 from tuneplane.recipes.index import catalog_digest
@@ -47,9 +49,27 @@ def _ask(console: Console, server: Server, project: str | None) -> dict[str, Any
     return {
         "server": {"name": server.name or None, "url": server.url, **info},
         "username": me["username"],
+        "quota": _quota(console, project),
         "same_catalog": info.get("catalog_digest") == catalog_digest(),
         "active": [job for job in recent if job["phase"] not in TERMINAL_PHASES],
     }
+
+
+def _quota(console: Console, project: str | None) -> OwnQuota | None:
+    """None when the console is too old to know quotas."""
+    try:
+        return console.own_quota(project)
+    except NotFoundError:
+        return None
+
+
+def _write_quota(quota: OwnQuota) -> None:
+    """Maintenance, and every limit with how full it is. Nothing where there is neither."""
+    if quota["drain"]["on"]:
+        write("\n" + drain_line(quota["drain"]) + "\n")
+    rows = [(whose(report), *row) for report in quota["items"] for row in use_rows(report)]
+    if rows:
+        write("\n" + table([_("QUOTA OF"), "", "", _("USED")], rows))
 
 
 def _write_text(value: dict[str, Any]) -> None:
@@ -70,6 +90,8 @@ def _write_text(value: dict[str, Any]) -> None:
             ]
         )
     )
+    if value["quota"] is not None:
+        _write_quota(value["quota"])
     active: list[Job] = value["active"]
     if not active:
         write("\n" + _("nothing is running or waiting") + "\n")

@@ -95,6 +95,10 @@ class Console:
     def hardware(self) -> types.Hardware:
         return self._get("/hardware", types.Hardware)
 
+    def own_quota(self, project: str | None = None) -> types.OwnQuota:
+        """The user's limits and use, and those of the project if it is one of theirs."""
+        return self._get("/quota", types.OwnQuota, {"project": project})
+
     # --- submitting -----------------------------------------------------------------------------------------------
 
     def has_package(self, digest: str) -> bool:

@@ -42,6 +42,46 @@ class Me(TypedDict):
     token: NotRequired[TokenInfo | None]
 
 
+class Drain(TypedDict):
+    """Maintenance: nothing is started while it is on."""
+
+    on: bool
+    text: NotRequired[str]
+    since: NotRequired[str | None]
+    by: NotRequired[str | None]
+
+
+class Period(TypedDict):
+    start: str
+    end: str
+
+
+class Quota(TypedDict):
+    """`own`: the fields that are set for this one; `limits`: what is in force; `sources`: field -> own or default. name None: a default."""
+
+    scope: str
+    name: str | None
+    own: dict[str, Any]
+    limits: dict[str, Any]
+    sources: dict[str, Any]
+    version: int
+    updated_at: NotRequired[str | None]
+    updated_by: NotRequired[str | None]
+
+
+class QuotaReport(Quota):
+    """With its use, in the units of the limits, and the UTC day and month that hours are counted in."""
+
+    use: dict[str, Number]
+    day: Period
+    month: Period
+
+
+class OwnQuota(TypedDict):
+    items: list[QuotaReport]
+    drain: Drain
+
+
 class MethodDigests(TypedDict):
     version: str
     digest: str

@@ -1,0 +1,1 @@
+"""`tp admin …`: one module per command."""

@@ -1,0 +1,101 @@
+"""The calls of `/api/v1/admin`, for administrators: users, quotas, policies, approvals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NotRequired, TypedDict
+from urllib.parse import quote
+
+from tuneplane.client import types
+from tuneplane.client.http import Console
+
+
+class User(TypedDict):
+    """`disabled_at`: since when they cannot sign in."""
+
+    username: str
+    admin: bool
+    created_at: NotRequired[str]
+    disabled_at: NotRequired[str | None]
+
+
+class UserList(TypedDict):
+    items: list[User]
+
+
+class QuotaList(TypedDict):
+    items: list[types.Quota]
+
+
+class Policy(TypedDict):
+    name: str
+    value: dict[str, Any]
+    version: int
+    updated_at: NotRequired[str | None]
+    updated_by: NotRequired[str | None]
+
+
+class PolicyList(TypedDict):
+    items: list[Policy]
+
+
+class Administration(Console):
+    """A console as its administrators may use it. Changes of quotas and policies say which version they are of: the console
+    answers `ProblemError` with the code `conflict` when somebody else changed it meanwhile.
+    """
+
+    # --- users ----------------------------------------------------------------------------------------------------
+
+    def users(self) -> list[User]:
+        answer: UserList = self._get("/admin/users", UserList)
+        return answer["items"]
+
+    def add_user(self, username: str, password: str, *, admin: bool) -> User:
+        return self._post("/admin/users", {"username": username, "password": password, "admin": admin}, User)
+
+    def set_disabled(self, username: str, *, disabled: bool) -> User:
+        verb = "disable" if disabled else "enable"
+        return self._call("POST", f"/admin/users/{_part(username)}/{verb}", User, repeat=True)
+
+    # --- quotas ---------------------------------------------------------------------------------------------------
+
+    def quotas(self) -> list[types.Quota]:
+        """Both defaults, then everyone with a value of their own."""
+        answer: QuotaList = self._get("/admin/quotas", QuotaList)
+        return answer["items"]
+
+    def quota(self, path: str) -> types.QuotaReport:
+        """`path`: `users/<name>`, `projects/<owner>/<name>`, `defaults/user` or `defaults/project`."""
+        return self._get(f"/admin/quotas/{_parts(path)}", types.QuotaReport)
+
+    def set_quota(self, path: str, own: dict[str, Any], version: int) -> types.Quota:
+        """Replace the fields that it has of its own; none gives it back to the default."""
+        body = {"limits": own, "version": version}
+        return self._call("PUT", f"/admin/quotas/{_parts(path)}", types.Quota, json=body)
+
+    # --- policies -------------------------------------------------------------------------------------------------
+
+    def policies(self) -> list[Policy]:
+        answer: PolicyList = self._get("/admin/policies", PolicyList)
+        return answer["items"]
+
+    def policy(self, name: str) -> Policy:
+        return self._get(f"/admin/policies/{_part(name)}", Policy)
+
+    def set_policy(self, name: str, value: dict[str, Any], version: int) -> Policy:
+        body = {"value": value, "version": version}
+        return self._call("PUT", f"/admin/policies/{_part(name)}", Policy, json=body)
+
+    # --- approvals ------------------------------------------------------------------------------------------------
+
+    def iterate_approvals(self) -> Iterator[types.Job]:
+        """Jobs that wait for an administrator, the oldest first."""
+        return self._pages(lambda cursor: self._get("/admin/approvals", types.JobPage, {"cursor": cursor}))
+
+
+def _part(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _parts(path: str) -> str:
+    return "/".join(_part(part) for part in path.split("/"))
