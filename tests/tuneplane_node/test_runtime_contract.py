@@ -179,6 +179,7 @@ async def test_only_the_end_of_much_output_is_read(bench: Bench) -> None:
 
 
 async def test_a_new_engine_adopts_what_an_earlier_one_started(bench: Bench) -> None:
+    """Scenario 4: whoever launched it may stop at any time."""
     handle = await bench.launch(bench.waiting_job(5))
     await bench.exists("ready")
     await bench.engine.close()

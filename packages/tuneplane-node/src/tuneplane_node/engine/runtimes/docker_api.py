@@ -103,7 +103,7 @@ class DockerRuntime:
             if not same_identity(request.labels, _labels(found)):
                 raise NodeError("name-conflict", name=request.name)
             if (await self._read(found)).state == "created":
-                await to_its_end(self._start(request))
+                await to_its_end(self._start(request, _id(found)))
         return RuntimeHandle(self.name, request.name)
 
     async def observe(self, name: str) -> Observed:
@@ -232,12 +232,13 @@ class DockerRuntime:
     async def _post_podman(self, body: dict[str, Any]) -> None:
         await self.api.call("POST", "/containers/create", body=body, libpod=True, seconds=START_SECONDS)
 
-    async def _start(self, request: LaunchRequest) -> None:
+    async def _start(self, request: LaunchRequest, container: str) -> None:
         try:
             await self.api.call("POST", f"/containers/{request.name}/start", seconds=START_SECONDS)
         except ApiError as problem:
             if states.is_started_before(problem.message):
                 # An earlier start lives, perhaps where we cannot see it: its files must stay. Asked again when it has ended.
+                await self._ask(self._unseen.end_what_never_began, container)
                 raise NodeError("engine-refused", problem.message, runtime=self.name) from problem
             # Nothing of it ran; what is left would only stand in the way of the next attempt.
             await self.remove(request.name)

@@ -68,6 +68,13 @@ class Unseen:
             time.sleep(_POLL_SECONDS)
         return True
 
+    def end_what_never_began(self, container: str) -> None:
+        """What is only prepared stays in the way of every start, and nobody is left who would let it begin."""
+        found = _processes(container)
+        if all(process.preparing for process in found):
+            for process in found:
+                process.identity.signal(signal.SIGKILL)
+
     def forget(self, name: str) -> None:
         (self.root / name).unlink(missing_ok=True)
 
