@@ -170,8 +170,8 @@ class Reaper:
         checkpoints = await self._artifacts.checkpoints(row.id)
         ends = []
         for item in await self._writer.attempts(row.id):
-            reason = code if item.n == row.attempt else item.reason and item.reason["code"]
-            if reason is None or reason == PAUSED:
+            reason = code if item.n == row.attempt else (item.reason or {}).get("code", PAUSED)
+            if reason == PAUSED:
                 continue
             newest = newest_complete(found for found in checkpoints if found.attempt == item.n)
             ends.append(Ended(reason, steps.get(item.n), newest.step if newest else None))

@@ -108,25 +108,27 @@ async def uses(
     return list(await session.scalars(query.order_by(GpuUseRow.started_at)))
 
 
-async def live_uses(session: AsyncSession) -> list[tuple[str, int, datetime]]:
-    """(owner, cards, since) of every live use that has cards."""
-    query = select(GpuUseRow.owner_id, GpuUseRow.gpus, GpuUseRow.started_at)
-    rows = await session.execute(query.where(GpuUseRow.ended_at.is_(None), GpuUseRow.gpus > 0))
-    return [(owner, gpus, since) for owner, gpus, since in rows]
+async def recent_uses(session: AsyncSession, since: datetime) -> list[tuple[str, int, datetime, datetime | None]]:
+    """(owner, cards, start, end) of uses that have cards and are live or ended after `since`."""
+    query = select(GpuUseRow.owner_id, GpuUseRow.gpus, GpuUseRow.started_at, GpuUseRow.ended_at).where(
+        or_(GpuUseRow.ended_at.is_(None), GpuUseRow.ended_at > since), GpuUseRow.gpus > 0
+    )
+    rows = await session.execute(query)
+    return [(owner, gpus, begun, ended) for owner, gpus, begun, ended in rows]
 
 
-async def daily_use(session: AsyncSession, since: datetime) -> list[tuple[str, datetime, float]]:
-    """(owner, start of the UTC day, GPU-seconds) of uses that ended after `since`, by the day on which they ended."""
+async def daily_use(session: AsyncSession, since: datetime, until: datetime) -> list[tuple[str, datetime, float]]:
+    """(owner, start of the UTC day, GPU-seconds) of uses that ended from `since` to `until`, by the day on which they ended."""
     start, end = (_unix_seconds(session, column) for column in (GpuUseRow.started_at, GpuUseRow.ended_at))
     day = cast(func.floor(end / DAY_SECONDS), Integer)
     query = (
         select(GpuUseRow.owner_id, day, func.sum(GpuUseRow.gpus * (end - start)))
-        .where(GpuUseRow.ended_at > since, GpuUseRow.gpus > 0)
+        .where(GpuUseRow.ended_at > since, GpuUseRow.ended_at <= until, GpuUseRow.gpus > 0)
         .group_by(GpuUseRow.owner_id, day)
     )
+    rows: list[Any] = list(await session.execute(query))
     return [
-        (owner, datetime.fromtimestamp(int(number) * DAY_SECONDS, UTC), float(seconds))
-        for owner, number, seconds in await session.execute(query)
+        (owner, datetime.fromtimestamp(number * DAY_SECONDS, UTC), float(seconds)) for owner, number, seconds in rows
     ]
 
 

@@ -23,7 +23,7 @@ CPU_PROFILE = "cpu"
 INVENTORY_SECONDS = 10.0  # how old an inventory may be; nvidia-smi takes its time
 # What was used longer ago counts for nothing in the fair share (an eighth of it would be left).
 FAIR_SHARE_WINDOW = 3 * HALF_LIFE
-PAST_USE_SECONDS = 60.0  # how old the sums of settled uses may be; live ones are always counted anew
+PAST_USE_SECONDS = 60.0  # how old the sums of settled uses may be; what is newer is always counted anew
 
 
 @dataclass(frozen=True)
@@ -192,14 +192,15 @@ class HardwareService:
         """Owner -> GPU-seconds as the fair share counts them."""
         now = self._clock.now()
         if self._past_use is None or (now - self._past_use[0]).total_seconds() > PAST_USE_SECONDS:
-            self._past_use = (now, await repo.daily_use(session, now - FAIR_SHARE_WINDOW))
+            self._past_use = (now, await repo.daily_use(session, now - FAIR_SHARE_WINDOW, now))
+        summed_until, past = self._past_use
         total: dict[str, float] = {}
-        for owner, day, seconds in self._past_use[1]:
+        for owner, day, seconds in past:
             end = min(day + timedelta(days=1), now)
             length = (end - day).total_seconds() or 1.0
             total[owner] = total.get(owner, 0.0) + faded_use(1, day, end, now) * seconds / length
-        for owner, gpus, since in await repo.live_uses(session):
-            total[owner] = total.get(owner, 0.0) + faded_use(gpus, since, now, now)
+        for owner, gpus, begun, ended in await repo.recent_uses(session, summed_until):
+            total[owner] = total.get(owner, 0.0) + faded_use(gpus, begun, ended or now, now)
         return total
 
     # --- what people see ------------------------------------------------------------------------------------------
