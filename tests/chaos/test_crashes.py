@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import random
 from collections.abc import Callable
@@ -34,6 +35,7 @@ if ROUNDS > 20:
 def test_a_storm_loses_nothing_and_doubles_nothing(
     start_bench: Callable[[str], Bench], runtime: str, rounds: int
 ) -> None:
+    faulthandler.cancel_dump_traceback_later()  # a long storm is no hanging test: each wait in it is bounded
     print(f"TUNEPLANE_CHAOS_SEED={SEED} TUNEPLANE_CHAOS_ROUNDS={ROUNDS}", flush=True)
     bench = start_bench("docker" if runtime == "dockerd" else runtime)
     with Witness(bench.api) as witness:
@@ -41,6 +43,8 @@ def test_a_storm_loses_nothing_and_doubles_nothing(
         try:
             for number in range(rounds):
                 storm.round(number)
+                if (number + 1) % 20 == 0:
+                    print(f"{runtime}: {number + 1} of {rounds} rounds", flush=True)
             storm.calm()
             faults = judge(storm)
         except BaseException:
