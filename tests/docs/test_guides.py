@@ -43,6 +43,7 @@ def console(tmp_path_factory: pytest.TempPathFactory, training_runtime: Path) ->
     folder = tmp_path_factory.mktemp("docs") / "console"
     running = Console(folder, {"TUNEPLANE_RUNTIMES_DIR": str(training_runtime.parent)}).start()
     running.add_user()
+    running.admin("user", "add", "ada", "--password-stdin", text="four random words here\n")  # whom the quotas are for
     yield running
     running.stop()
 
