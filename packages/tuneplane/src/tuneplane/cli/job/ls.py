@@ -54,7 +54,7 @@ def command(
             job.get("recipe", {"name": "-"})["name"],
             state_word(job),
             age(job.get("created_at")),
-            run_time(job),
+            run_time(job) if job["phase"] != "queued" else "-",
             why(job)[:80],
         )
         for job in jobs

@@ -60,7 +60,7 @@ def _going_on(job: Job) -> str:
 def _ended(job: Job) -> Steps:
     """A user's own mistake is mended in the lab; anything else may well pass the second time."""
     run, point, reason = job["id"], job.get("resume_point"), job.get("reason") or {}
-    mend: Steps = [(f"tp submit {job['experiment']}", _("submit it again when it is mended"))]
+    mend: Steps = [(f"tp submit {job['experiment']}{_profile(job)}", _("submit it again when it is mended"))]
     again: Steps = [(f"tp job retry {run}", _("the same again as a new run, from scratch"))]
     if point:
         text = _("a new run that goes on from {checkpoint}").format(checkpoint=checkpoint_text(point, run))
@@ -69,6 +69,15 @@ def _ended(job: Job) -> Steps:
         return again
     logs: Steps = [(f"tp job logs {run} --tail 50", _("its last lines"))]
     return [*logs, *mend, *again] if reason.get("class") == "user" else [*logs, *again]
+
+
+def _profile(job: Job) -> str:
+    """The option that asks for the same machines; empty where the pools cannot be said in one word."""
+    pools = job.get("pools") or []
+    if len(pools) != 1:
+        return ""
+    gpus = pools[0].get("nodes", 1) * (pools[0].get("gpus_per_node") or 0)
+    return f" --profile {pools[0].get('series', '')}" + (f":{gpus}" if gpus else "")
 
 
 def _succeeded(job: Job) -> Steps:

@@ -63,7 +63,7 @@ def _summary(job: Job) -> str:
             (_("created"), local_time(job.get("created_at"))),
             (_("started"), local_time(job.get("started_at"))),
             (_("finished"), local_time(job.get("finished_at"))),
-            (_("time"), run_time(job) if job.get("started_at") else None),
+            (_("time"), run_time(job) if job.get("started_at") and job["phase"] != "queued" else None),
             (_("cleanup"), _("pending") if job.get("cleanup") == "pending" else None),
         ]
     )
