@@ -126,3 +126,20 @@ async def test_nobody_sees_or_spends_what_is_anothers(api: Api, ada: Principal) 
     mine = await harness.submit(eve, jobspec(resources=gpu_pool(2)))
     await harness.round(2)
     assert (await harness.job(mine)).phase == "running"
+
+
+async def test_a_run_is_stopped_after_the_longest_time_that_its_quota_allows(api: Api, ada: Principal) -> None:
+    """Also one that named no duration: what is reserved for it is all that it may take."""
+    harness = api.harness
+    await limit(harness, "user", {"max_seconds": HOUR})
+    job = await harness.running_job(ada)
+    harness.time.pass_(HOUR - 60)
+    await harness.round()
+    assert (await harness.job(job)).stop_cause is None
+    harness.time.pass_(120)
+    await harness.round(2)
+    assert (await harness.job(job)).stop_cause == "time-limit"
+    await harness.round(4)
+    ended = await harness.job(job)
+    assert ended.reason is not None
+    assert (ended.reason["code"], ended.reason["data"]["seconds"]) == ("time-limit", HOUR)

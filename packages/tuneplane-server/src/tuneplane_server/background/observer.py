@@ -105,7 +105,7 @@ class Observer:
             await self._ended(row, lease, Verdict(Phase.FAILED, reason, from_outcome=False), "", None)
 
     async def _time_limit(self, row: JobRow, lease: Lease) -> None:
-        limit = row.spec["spec"].get("limits", {}).get("max_duration")
+        limit = row.max_seconds
         if limit is None or row.stop_cause is not None:
             return
         started = (await self._writer.attempt(row)).started_at
@@ -130,8 +130,7 @@ def _with_limit(verdict: Verdict, row: JobRow) -> Verdict:
     """The reason `time-limit` says which limit it was."""
     if verdict.reason is None or verdict.reason.code != StopCause.TIME_LIMIT:
         return verdict
-    limit = row.spec["spec"].get("limits", {}).get("max_duration")
-    return replace(verdict, reason=Reason(verdict.reason.code, {"seconds": limit}))
+    return replace(verdict, reason=Reason(verdict.reason.code, {"seconds": row.max_seconds}))
 
 
 def _keep(outcome: dict[str, Any] | None) -> Also | None:
