@@ -176,9 +176,7 @@ class Storm:
 
     def _settled(self) -> set[str]:
         """Runs that have ended and hold nothing any more."""
-        jobs = list(self.bench.api.items("/jobs", limit=100))
-        for job in jobs:
-            self.witness.see(job)
+        jobs = self.witness.look(lambda: self.bench.api.items("/jobs", limit=100))
         return {
             job["id"]
             for job in jobs

@@ -48,9 +48,7 @@ class Attempt:
 def judge(storm: Storm) -> list[str]:
     """Every fault, in words. Asks the running console first, then ends it and reads its database."""
     bench = storm.bench
-    jobs = {job["id"]: job for job in bench.api.items("/jobs", limit=100)}
-    for job in jobs.values():
-        storm.witness.see(job)
+    jobs = {job["id"]: job for job in storm.witness.look(lambda: bench.api.items("/jobs", limit=100))}
     faults = list(storm.witness.faults)
     expected = {item.run for item in bench.submitted}
     if len(expected) != len(bench.submitted) or expected != set(jobs):

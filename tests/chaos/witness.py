@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.chaos.api import Api, NoAnswerError
@@ -18,6 +19,7 @@ class Witness:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._over = threading.Event()
+        self._looking = threading.Lock()
         self._thread = threading.Thread(target=self._watch, name="witness", daemon=True)
         self.looks = 0
         self.faults: list[str] = []
@@ -34,6 +36,14 @@ class Witness:
     def unfinished(self) -> list[str]:
         """Runs whose last known phase is not terminal."""
         return [run for run, seen in list(self.history.items()) if seen[-1][1] not in TERMINAL]
+
+    def look(self, ask: Callable[[], Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
+        """What `ask` tells of the runs, seen. One look at a time: of two at once the older answer may be read last."""
+        with self._looking:
+            jobs = list(ask())
+            for job in jobs:
+                self.see(job)
+            return jobs
 
     def see(self, job: dict[str, Any]) -> None:
         seen, now = self.history[job["id"]], (job["attempt"], job["phase"], job["desired"])
@@ -53,8 +63,7 @@ class Witness:
     def _watch(self) -> None:
         while not self._over.is_set():
             try:
-                for job in self._api.try_get("/jobs", limit=100)["items"]:
-                    self.see(job)
+                self.look(lambda: self._api.try_get("/jobs", limit=100)["items"])
                 self.looks += 1
             except NoAnswerError:
                 pass  # killed; what it says when it is back is what counts

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
 from tests.services.containers import reachable, remove_all, unmount
 from tests.services.process import spawn, stop, wait_ready
+
+# Does what runc does, and then ends dockerd when a file says so: before dockerd has heard of it.
+DEADLY_RUNC = """#!/bin/sh
+{runc} "$@"
+code=$?
+for word in "$@"; do
+  if [ -e "{home}/die-after-$word" ]; then
+    rm "{home}/die-after-$word"
+    kill -KILL "$(cat {home}/pid)"
+  fi
+done
+exit $code
+"""
 
 
 class Daemon:
@@ -46,6 +61,22 @@ class Daemon:
     def stop(self) -> None:
         """As a service manager does; without live-restore it ends its containers first."""
         stop(self.process)
+
+    def make_mortal(self) -> None:
+        """Start again over a runc that can end it: see `die_after`."""
+        runc = shutil.which("runc")
+        assert runc is not None
+        wrapper = self.home / "runc"
+        wrapper.write_text(DEADLY_RUNC.format(runc=runc, home=self.home))
+        wrapper.chmod(0o755)
+        settings = {"runtimes": {"deadly": {"path": str(wrapper)}}, "default-runtime": "deadly"}
+        (self.home / "daemon.json").write_text(json.dumps(settings))
+        self.kill()
+        self.start()
+
+    def die_after(self, word: str) -> None:
+        """Once, when runc has done its next `create` or `start`, and containerd has not told of it."""
+        (self.home / f"die-after-{word}").touch()
 
     def end(self) -> None:
         if reachable(str(self.socket)):

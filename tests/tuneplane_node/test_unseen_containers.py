@@ -7,8 +7,6 @@ The moment of its death is fixed by the runtime under containerd: a runc that en
 from __future__ import annotations
 
 import asyncio
-import json
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -22,18 +20,6 @@ from tuneplane_node.engine import LaunchRequest, NodeError, RuntimeHandle
 
 pytestmark = pytest.mark.services
 
-DEADLY_RUNC = """#!/bin/sh
-{runc} "$@"
-code=$?
-for word in "$@"; do
-  if [ -e "{home}/die-after-$word" ]; then
-    rm "{home}/die-after-$word"
-    kill -KILL "$(cat {home}/pid)"
-  fi
-done
-exit $code
-"""
-
 
 class Stage:
     """An engine over a daemon that dies when it is told to."""
@@ -43,7 +29,7 @@ class Stage:
 
     async def launch_and_die(self, request: LaunchRequest, after: str) -> None:
         """`after`: what runc has just done, `create` or `start`. The daemon is up again when this returns."""
-        (self.daemon.home / f"die-after-{after}").touch()
+        self.daemon.die_after(after)
         with pytest.raises(NodeError) as problem:
             await self.engine.launch(request)
         assert problem.value.code == "engine-unreachable"
@@ -79,15 +65,7 @@ class Stage:
 
 @pytest.fixture
 async def stage(daemon: Daemon, tmp_path: Path) -> AsyncIterator[Stage]:
-    runc = shutil.which("runc")
-    assert runc is not None
-    wrapper = daemon.home / "runc"
-    wrapper.write_text(DEADLY_RUNC.format(runc=runc, home=daemon.home))
-    wrapper.chmod(0o755)
-    settings = {"runtimes": {"deadly": {"path": str(wrapper)}}, "default-runtime": "deadly"}
-    (daemon.home / "daemon.json").write_text(json.dumps(settings))
-    daemon.kill()
-    daemon.start()
+    daemon.make_mortal()
     import_image(ContainerEngine("docker", str(daemon.socket)), IMAGE, {"PATH": "/usr/bin:/bin"})
     bench = Bench("docker", f"unix://{daemon.socket}", IMAGE, tmp_path)
     yield Stage(daemon, bench)

@@ -15,6 +15,7 @@ import pytest
 from tests.chaos.docker_host import docker_settings
 from tests.services.containers import Engine as ContainerEngine
 from tests.services.containers import unmount
+from tests.tuneplane_node.bench import until
 from tests.tuneplane_node.conftest import daemon, daemon_home  # noqa: F401 - fixtures
 from tests.tuneplane_node.dockerd import Daemon
 from tests.tuneplane_server.harness import Harness, jobspec, package_of
@@ -127,6 +128,40 @@ async def test_a_container_that_disappears_while_the_daemon_is_away_is_lost_and_
         (2, "running", None),
     ]
     assert job.finished_at is None
+
+
+@pytest.mark.services
+async def test_a_run_that_the_daemon_forgot_to_have_started_trains_once(machine: Machine) -> None:
+    """The daemon dies in the start, the run comes to its end, and nobody knows that it ever began: it is started again."""
+    harness = machine.harness
+    machine.daemon.make_mortal()
+    script = 'echo started >> "$TUNEPLANE_OUT_DIR/starts"\n'
+    wanted = jobspec()
+    ada = await harness.user()
+    wanted["provenance"]["package_digest"] = await harness.bring_package(ada, package_of(script))
+    machine.daemon.die_after("start")
+    job_id = await harness.submit(ada, wanted)
+    await harness.round()
+    out = harness.out(await harness.job(job_id))
+    await until(lambda: (out / "outcome.json").exists() and not runners(out.parent), bool)
+    await asyncio.to_thread(machine.daemon.kill)  # collects it
+    await asyncio.to_thread(machine.daemon.start)
+    job = await machine.until(job_id, lambda job: job.finished_at is not None)
+    assert (job.phase, job.attempt, job.cleanup) == ("succeeded", 1, "confirmed")
+    assert (out / "starts").read_text() == "started\n"
+    assert machine.containers() == []
+
+
+def runners(attempt: Path) -> list[bytes]:
+    """The command lines of the runners of an attempt that are alive."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdecimal() and str(attempt) in (line := (entry / "cmdline").read_bytes()).decode():
+                found.append(line)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
 
 
 def destroy(docker: Daemon, container: str) -> None:
