@@ -55,7 +55,7 @@ class Hall:
     def open(self, *, redis: bool = False, one_console: bool = False) -> Console:
         clock, wakeups, findings = self.time.clock(), Wakeups(), Findings(self.time.clock())
         leases = Leases(self.database, clock, f"instance-{len(self.consoles)}", timedelta(seconds=60))
-        roles = BackgroundRoles(self.database, clock, Ledger(self.database, clock, wakeups), leases, wakeups, [])
+        roles = BackgroundRoles(clock, Ledger(self.database, clock, wakeups), leases, wakeups, [])
         presence = Consoles(self.database, clock, "x", redis=redis, one_console=one_console)
         console = Console(Duty(presence, roles, findings), findings)
         self.consoles.append(console)

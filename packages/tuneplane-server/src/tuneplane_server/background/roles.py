@@ -15,10 +15,6 @@ import structlog
 from tuneplane_server.background.leases import Leases
 from tuneplane_server.background.loop import Role, SupervisedLoop
 from tuneplane_server.clock import Clock
-from tuneplane_server.db.engine import Database
-from tuneplane_server.domain.phases import LIVE
-from tuneplane_server.domain.transitions import Event
-from tuneplane_server.features.jobs import repo
 from tuneplane_server.features.jobs.ledger import Ledger
 from tuneplane_server.wakeups import Wakeups
 
@@ -44,14 +40,13 @@ class RoleHealth:
 class BackgroundRoles:
     def __init__(
         self,
-        database: Database,
         clock: Clock,
         ledger: Ledger,
         leases: Leases,
         wakeups: Wakeups,
         roles: Sequence[Role],
     ) -> None:
-        self._database, self._clock, self._ledger, self._leases = database, clock, ledger, leases
+        self._ledger, self._leases = ledger, leases
         self.loops = [SupervisedLoop(role, leases, wakeups, clock) for role in roles]
         self._tasks: list[asyncio.Task[None]] = []
         self._adopted = False
@@ -95,11 +90,7 @@ class BackgroundRoles:
 
     async def adopt(self) -> int:
         """One event for each live run: no phase changes, nothing is created."""
-        async with self._database.begin() as session:
-            rows = await repo.in_phases(session, [str(phase) for phase in LIVE])
-            for row in rows:
-                await self._ledger.apply_in(session, row.id, Event.ADOPTED, self._ledger.evidence())
-        return len(rows)
+        return await self._ledger.adopt()
 
     def health(self) -> list[RoleHealth]:
         return [

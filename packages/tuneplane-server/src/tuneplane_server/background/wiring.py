@@ -81,7 +81,7 @@ def build_roles(services: Services) -> BackgroundRoles:
         OrphanSweeper(writer, executor),
         watchdog,
     )
-    return BackgroundRoles(services.database, services.clock, services.ledger, leases, services.wakeups, roles)
+    return BackgroundRoles(services.clock, services.ledger, leases, services.wakeups, roles)
 
 
 async def _watch_policy(services: Services) -> WatchPolicy:

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
-from tuneplane_server.domain.phases import JobState, Phase
+from tuneplane_server.domain.phases import LIVE, JobState, Phase
 from tuneplane_server.domain.transitions import Change, Event, Evidence, Ignored, Result, transition
 from tuneplane_server.features.jobs import repo
 from tuneplane_server.features.jobs.state import columns_of, reason_json, state_of
@@ -83,6 +83,24 @@ class Ledger:
             await repo.write(session, row.id, row.version, {})
             session.add(_event_row(row, before, before, event, evidence, ignored=result.why))
         return result
+
+    async def adopt(self) -> int:
+        """Record on every live job that a console has found it; nothing else of it changes. Returns how many there are.
+
+        A few statements whatever their number: a console with hundreds of live jobs is back in seconds.
+        """
+        evidence = self.evidence()
+        async with self._database.begin() as session:
+            rows = await repo.lock_in_phases(session, [str(phase) for phase in LIVE])
+            states = [(row, state_of(row)) for row in rows]
+            found = [
+                (row, job)
+                for row, job in states
+                if transition(job, Event.ADOPTED, evidence) == Change(job, Event.ADOPTED)
+            ]
+            session.add_all(_event_row(row, job, job, Event.ADOPTED, evidence, ignored=None) for row, job in found)
+            await repo.raise_versions(session, [row.id for row, _job in found])
+        return len(found)
 
     async def _write(
         self, session: AsyncSession, row: JobRow, before: JobState, change: Change, evidence: Evidence

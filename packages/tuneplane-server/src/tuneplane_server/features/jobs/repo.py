@@ -14,6 +14,8 @@ from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.query import JobQuery
 from tuneplane_server.features.jobs.tables import AttemptRow, IdempotencyRow, JobEventRow, JobRow
 
+JOBS_AT_ONCE = 500  # in one statement, below every database's limit of parameters
+
 
 def readable(principal: Principal) -> ColumnElement[bool]:
     return true() if principal.acts_as_admin else JobRow.owner_id == principal.user_id
@@ -99,6 +101,19 @@ async def write(session: AsyncSession, job_id: str, version: int, values: dict[s
     """Change the row if it is still at `version`; the version goes up by one."""
     guarded = update(JobRow).where(JobRow.id == job_id, JobRow.version == version)
     return await changed_one(session, guarded.values({**values, "version": version + 1}))
+
+
+async def lock_in_phases(session: AsyncSession, phases: Sequence[str]) -> list[JobRow]:
+    """As `lock`, for all jobs in these phases; in the order of their ids, so that two who do it wait for each other."""
+    query = select(JobRow).where(JobRow.phase.in_(phases)).order_by(JobRow.id).with_for_update()
+    return list(await session.scalars(query.execution_options(populate_existing=True)))
+
+
+async def raise_versions(session: AsyncSession, job_ids: Sequence[str]) -> None:
+    """Of locked rows to which an event is recorded that changes no other column."""
+    for start in range(0, len(job_ids), JOBS_AT_ONCE):
+        some = update(JobRow).where(JobRow.id.in_(job_ids[start : start + JOBS_AT_ONCE]))
+        await session.execute(some.values(version=JobRow.version + 1).execution_options(synchronize_session=False))
 
 
 async def attempts(session: AsyncSession, job_id: str) -> list[AttemptRow]:
