@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
+from tests.e2e.harness import USER, Client
 from tuneplane_server.console.templating import HERE
+
+expect.set_options(timeout=30_000)  # the machine may be busy with other tests
 
 
 @dataclass
@@ -46,7 +49,7 @@ def complaints() -> Iterator[Complaints]:
 @pytest.fixture
 def context(chromium: Browser) -> Iterator[BrowserContext]:
     context = chromium.new_context(locale="en-US", timezone_id="UTC", viewport={"width": 1360, "height": 900})
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(30_000)
     yield context
     context.close()
 
@@ -54,6 +57,21 @@ def context(chromium: Browser) -> Iterator[BrowserContext]:
 @pytest.fixture
 def page(context: BrowserContext, complaints: Complaints) -> Page:
     return complaints.listen(context.new_page())
+
+
+@pytest.fixture
+def client(start_client: Callable[..., Client]) -> Client:
+    return start_client()
+
+
+@pytest.fixture
+def signed_in(page: Page, client: Client) -> Page:
+    page.goto(f"{client.console.url}/signin")
+    page.get_by_label("Username").fill(USER)
+    page.get_by_label("Password").fill(client.console.password)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/jobs")
+    return page
 
 
 class _Quiet(SimpleHTTPRequestHandler):

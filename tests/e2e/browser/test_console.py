@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.browser.conftest import Complaints
-from tests.e2e.harness import USER, Client, Console
+from tests.e2e.harness import Client, Console
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -57,25 +57,10 @@ class Job:
 
 
 @pytest.fixture
-def client(start_client: Callable[..., Client]) -> Client:
-    return start_client()
-
-
-@pytest.fixture
 def job(client: Client, tmp_path: Path) -> Iterator[Job]:
     job = Job(client, tmp_path)
     yield job
     job.finish()
-
-
-@pytest.fixture
-def signed_in(page: Page, client: Client) -> Page:
-    page.goto(f"{client.console.url}/signin")
-    page.get_by_label("Username").fill(USER)
-    page.get_by_label("Password").fill(client.console.password)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/jobs")
-    return page
 
 
 def points(page: Page, metric: str) -> int:

@@ -1,4 +1,4 @@
-/** Keyboard: `/` search, j k rows, Enter open, g j / g t pages, 1–6 tabs, t colours, ? help. */
+/** Keyboard: `g g` and `G` to the start and end of a log, `/` search, j k rows, Enter open, g j / g t pages, 1–6 tabs, t colours, ? help. */
 
 import { showHelp } from "./dialogs.js";
 import { nextTheme } from "./theme.js";
@@ -24,6 +24,7 @@ function handle(event) {
     waitingSince = Date.now();
     return true;
   }
+  if (event.key === "G") return press("G");
   if (event.key === "/") return focusSearch();
   if (event.key === "?") return showHelp() ?? true;
   if (event.key === "t") return nextTheme() ?? true;
@@ -34,9 +35,17 @@ function handle(event) {
 }
 
 function go(key) {
+  if (key === "g") return press("gg");
   if (!(key in PLACES)) return false;
   location.assign(PLACES[key]);
   return true;
+}
+
+/** What the page's own button for these keys does. */
+function press(keys) {
+  const button = document.querySelector(`[data-key="${keys}"]`);
+  button?.click();
+  return Boolean(button);
 }
 
 function focusSearch() {

@@ -1,19 +1,21 @@
 /**
- * The log of a job: its last lines first, then whatever comes, read with the server's cursor. Or from the start, page by
- * page while the reader scrolls. A search is done by the server over the whole log.
+ * The log of a job: an unbroken part of it that grows where the reader scrolls, upwards and downwards. It opens at the end,
+ * following what comes, at the start (`?from=start`), or at a moment (`?since=…`). A search is done by the server over the
+ * whole log; the time of a line leads to the lines around it.
  */
 
 import { address, getJson, report } from "../api.js";
 import { size } from "../format.js";
 import { t, tn } from "../i18n.js";
 import { subscribe } from "../job.js";
-import { Lines } from "./lines.js";
+import { Lines, MAX_LINES } from "./lines.js";
+import { remember, remembered } from "./memory.js";
 
-const TAIL = 1000;
-const PAGE = 1000;
+const PAGE = 500;
 const NEAR = 40; // pixels from the end that still count as the end
+const EARLY = 600; // pixels from the start at which earlier lines are asked for
+const SAME_MOMENT_PAGES = 20;
 const TYPING_MS = 250;
-const REMEMBERED = "tuneplane-logs";
 
 export function mount(element) {
   const view = new LogView(element);
@@ -27,18 +29,22 @@ class LogView {
     this.find = (name) => element.querySelector(`[data-${name}]`);
     this.url = `/api/v1/jobs/${encodeURIComponent(element.dataset.job)}/logs`;
     this.lines = new Lines(this.find("lines"));
+    this.lines.addressOf = (item) => this.#address({ ...this.filter, grep: "", since: item.time });
     this.scroller = this.find("scroller");
     this.following = true;
-    this.fromStart = false;
     this.unread = 0;
+    this.wanted = null;
     const query = new URLSearchParams(location.search);
     this.filter = { grep: query.get("grep") ?? "", rank: query.get("rank") ?? "", attempt: query.get("attempt") ?? "" };
+    this.from = query.get("from") === "start" ? "start" : "end";
+    this.since = query.get("since") ?? "";
   }
 
   start() {
-    this.#wireControls();
-    this.unsubscribe = subscribe({ logs: () => this.#readMore() });
-    this.#restart();
+    this.#wireFilters();
+    this.#wirePlaces();
+    this.unsubscribe = subscribe({ logs: () => this.#onNews() });
+    this.#open();
   }
 
   stop() {
@@ -48,7 +54,7 @@ class LogView {
     removeEventListener("resize", this.fit);
   }
 
-  #wireControls() {
+  #wireFilters() {
     const grep = this.find("grep");
     grep.value = this.filter.grep;
     grep.addEventListener("input", () => {
@@ -71,12 +77,25 @@ class LogView {
         remember({ ...remembered(), [name]: box.checked });
       });
     }
+  }
+
+  #wirePlaces() {
     this.find("follow").addEventListener("click", () => this.#follow(!this.following));
-    this.find("start").addEventListener("click", () => {
-      this.fromStart = true;
-      this.#restart();
+    this.find("start").addEventListener("click", () => this.#go("start"));
+    this.find("lines").addEventListener("click", (event) => {
+      const time = event.target.closest("a.at");
+      if (!time || event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      this.find("grep").value = this.filter.grep = "";
+      this.#go("end", time.dataset.time, Lines.read(time.closest(".line")));
     });
     this.scroller.addEventListener("scroll", () => this.#onScroll(), { passive: true });
+    this.scroller.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || (event.key !== "Home" && event.key !== "End")) return;
+      event.preventDefault();
+      if (event.key === "Home") this.#go("start");
+      else this.#follow(true);
+    });
     this.fit = () => this.#fit();
     addEventListener("resize", this.fit);
     this.#fit();
@@ -92,33 +111,43 @@ class LogView {
   #filterBy(name, value) {
     if (this.filter[name] === value) return;
     this.filter[name] = value;
-    const query = new URLSearchParams();
-    for (const [key, text] of Object.entries(this.filter)) if (text) query.set(key, text);
-    const text = query.toString();
-    history.replaceState(history.state, "", text ? `?${text}` : location.pathname);
-    const raw = this.find("raw");
-    raw.href = address(`${this.url}/raw`, { attempt: this.filter.attempt, rank: this.filter.rank });
-    this.#restart();
+    this.#go(this.from, this.since);
   }
 
-  /** Forget what is shown and read anew: the end of the log, or its start. */
-  async #restart() {
+  /** Show another place of the log; the address says which. `line`: the one to look for among many of the same moment. */
+  #go(from, since = "", line = null) {
+    this.from = from;
+    this.since = since;
+    this.wanted = line;
+    history.replaceState(history.state, "", this.#address({ ...this.filter, from: from === "start" ? from : "", since }));
+    this.find("raw").href = address(`${this.url}/raw`, { attempt: this.filter.attempt, rank: this.filter.rank });
+    return this.#open();
+  }
+
+  #address(values) {
+    return address(location.pathname, values);
+  }
+
+  /** Forget what is shown and read anew from the place that is wanted. */
+  async #open() {
     this.abort?.abort();
     this.abort = new AbortController();
+    this.element.classList.toggle("searching", this.filter.grep !== "");
     this.lines.clear(this.filter.grep ? patternOf(this.filter.grep) : null);
-    this.cursor = null;
     this.atEnd = false;
-    this.reading = null;
+    this.reading = this.readingEarlier = null;
     this.again = false;
     this.unread = 0;
-    this.#setFollowing(!this.fromStart);
+    this.#setFollowing(this.from === "end" && !this.since);
     this.find("note").hidden = true;
     this.find("earlier").hidden = true;
     await this.#readMore();
-    if (this.fromStart) this.scroller.scrollTop = 0;
+    if (this.from === "start" && !this.since) this.scroller.scrollTop = 0;
+    if (this.since) await this.#showPlace(this.abort.signal);
+    this.#readEarlierIfNear();
   }
 
-  /** Read what is behind the cursor. Calls while one is under way make it look once more. */
+  /** Read what is behind the last line. Calls while one is under way make it look once more. */
   #readMore() {
     if (this.reading) {
       this.again = true;
@@ -140,47 +169,77 @@ class LogView {
 
   async #readPages(signal) {
     for (;;) {
-      const first = this.cursor === null;
-      const position = !first ? { cursor: this.cursor, limit: PAGE } : this.fromStart ? { limit: PAGE } : { tail: TAIL };
-      const answer = await getJson(address(this.url, { ...position, ...this.filter, fold: "true" }), { signal });
+      const answer = await getJson(address(this.url, { ...this.#behind(), ...this.filter, fold: "true" }), { signal });
       if (signal.aborted) return;
-      this.cursor = answer.next_cursor ?? this.cursor;
+      const first = this.lines.next === undefined;
+      this.lines.append(answer.items, this.#manyRanks(), { prev: answer.prev_cursor, next: answer.next_cursor });
       this.atEnd = !answer.more;
       this.dropped = answer.dropped_bytes ?? 0;
-      this.#show(answer.items, first);
-      // From the start one page at a time: the next when the reader comes near its end.
-      if (!answer.more || (this.fromStart && !this.#nearEnd())) return;
+      if (this.following) this.#toEnd();
+      else if (!first && this.atEnd) this.unread += answer.items.length;
+      this.#showState();
+      // Away from the end one page at a time: the next when the reader comes near its end.
+      if (!answer.more || !(this.following || this.#nearEnd())) return;
     }
   }
 
-  #show(items, first) {
-    this.lines.append(items, this.#manyRanks());
-    if (first && !this.fromStart && items.length >= TAIL) this.#noteEarlier();
-    if (this.lines.dropped) this.#noteEarlier();
-    if (this.following) this.#toEnd();
-    else if (!this.fromStart) this.unread += items.length;
-    this.#showState();
+  /** Which page comes next: behind what is shown, or the first of the place that is wanted. */
+  #behind() {
+    if (this.lines.next !== undefined) return { cursor: this.lines.next, limit: PAGE };
+    if (this.since) return { since: this.since, limit: PAGE };
+    return this.from === "start" ? { limit: PAGE } : { tail: PAGE };
   }
 
-  #noteEarlier() {
-    const note = this.find("earlier");
-    note.hidden = false;
-    note.textContent = t("Earlier lines are not shown. Read from the start, or download the raw log.");
+  #readEarlierIfNear() {
+    if (this.scroller.scrollTop > EARLY || !this.lines.prev || this.readingEarlier) return;
+    const signal = this.abort.signal;
+    this.readingEarlier = this.#readEarlier(signal)
+      .catch((error) => report(error))
+      .finally(() => {
+        if (signal.aborted) return;
+        this.readingEarlier = null;
+        this.#showState();
+      });
+  }
+
+  /** Pages in front of the first line, until the reader is far enough from it. A search may find nothing in one. */
+  async #readEarlier(signal) {
+    while (this.lines.prev && this.scroller.scrollTop <= EARLY) {
+      this.#showState();
+      const position = { before: this.lines.prev, limit: PAGE };
+      const answer = await getJson(address(this.url, { ...position, ...this.filter, fold: "true" }), { signal });
+      if (signal.aborted) return;
+      const anchor = this.lines.first;
+      const top = anchor?.getBoundingClientRect().top ?? 0;
+      const cut = this.lines.prepend(answer.items, this.#manyRanks(), answer.prev_cursor);
+      if (cut) this.atEnd = false;
+      if (anchor && !this.following) this.scroller.scrollTop += anchor.getBoundingClientRect().top - top;
+      if (this.following) this.#toEnd();
+    }
+  }
+
+  /** The stream says that there is more output. Who reads elsewhere keeps their lines. */
+  #onNews() {
+    if (this.following || (this.atEnd && this.lines.count < MAX_LINES - PAGE)) this.#readMore();
+    else this.atEnd = false;
   }
 
   #showState() {
     const { count } = this.lines;
-    const note = this.find("note");
     const text = count > 0 ? this.#droppedText() : this.#emptyText();
+    const note = this.find("note");
     note.hidden = text === "" || !this.atEnd;
     note.textContent = text;
+    const earlier = this.find("earlier");
+    earlier.hidden = count === 0 && !this.lines.prev;
+    earlier.textContent = this.lines.prev ? t("Reading earlier lines…") : t("The log begins here.");
     this.find("count").textContent = count ? (this.filter.grep ? tn("{count} match", "{count} matches", count) : tn("{count} line", "{count} lines", count)) : "";
-    const follow = this.find("follow");
     const label = this.unread ? tn("{count} new line", "{count} new lines", this.unread) : t("Follow");
-    follow.lastChild.textContent = label;
+    this.find("follow").lastChild.textContent = label;
   }
 
   #emptyText() {
+    if (this.lines.prev) return "";
     if (this.filter.grep) return t("No line matches.");
     if (this.filter.rank || this.filter.attempt) return t("This part has no lines.");
     return this.element.dataset.live === "yes" ? t("Waiting for the first line") : t("This part has no lines.");
@@ -196,18 +255,18 @@ class LogView {
 
   #onScroll() {
     const near = this.#nearEnd();
-    if (this.fromStart) {
-      if (near && !this.atEnd) this.#readMore();
-      return;
+    if (near && !this.atEnd) this.#readMore();
+    const following = near && (this.atEnd || this.following); // what is still being read is no reason to let go
+    if (following !== this.following) {
+      this.#setFollowing(following);
+      this.#showState();
     }
-    if (near !== this.following) this.#setFollowing(near);
-    if (near) this.#showState();
+    this.#readEarlierIfNear();
   }
 
   #follow(wanted) {
-    if (wanted && this.fromStart) {
-      this.fromStart = false;
-      this.#restart();
+    if (wanted && !this.atEnd) {
+      this.#go("end");
       return;
     }
     this.#setFollowing(wanted);
@@ -219,6 +278,18 @@ class LogView {
     this.following = following;
     if (following) this.unread = 0;
     this.find("follow").setAttribute("aria-pressed", String(following));
+  }
+
+  /** The first line of `since`, or the one that was chosen, marked. A burst of output is one moment with many lines. */
+  async #showPlace(signal) {
+    for (let page = 0; this.wanted && page < SAME_MOMENT_PAGES && !this.atEnd && !this.lines.find(this.wanted); page += 1) {
+      await this.#readMore();
+      if (signal.aborted) return;
+    }
+    const line = (this.wanted && this.lines.find(this.wanted)) ?? this.lines.first;
+    if (!line) return;
+    line.classList.add("here");
+    line.scrollIntoView({ block: line === this.lines.first ? "start" : "center" });
   }
 
   #nearEnd() {
@@ -233,20 +304,4 @@ class LogView {
 
 function patternOf(text) {
   return new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "gi");
-}
-
-function remembered() {
-  try {
-    return JSON.parse(localStorage.getItem(REMEMBERED)) ?? {};
-  } catch {
-    return {};
-  }
-}
-
-function remember(values) {
-  try {
-    localStorage.setItem(REMEMBERED, JSON.stringify(values));
-  } catch {
-    return; // storage is full or forbidden: the choice lasts for this page
-  }
 }
