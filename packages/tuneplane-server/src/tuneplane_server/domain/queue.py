@@ -35,6 +35,8 @@ COMING_UP, CLEARING = timedelta(minutes=3), timedelta(minutes=2)
 _IN_TURN = ("gpus", "jobs")
 
 type AccountKey = tuple[Scope, str]
+# Pools, and the heads of lines that they may not put back.
+type _Asked = tuple[tuple[PoolRequest, ...], tuple[str, ...]]
 
 
 class WaitKind(StrEnum):
@@ -172,8 +174,9 @@ class _Scheduling:
         self._lines: list[Reservation] = []
         self._in_turn: dict[AccountKey, tuple[str, Block]] = {}
         self._possible: dict[tuple[PoolRequest, ...], bool] = {}
-        self._no_room: set[tuple[tuple[PoolRequest, ...], tuple[str, ...]]] = set()
-        self._allowed: dict[tuple[str, ...], list[NodeRoom]] = {}
+        self._no_room: set[_Asked] = set()
+        self._found: dict[_Asked, tuple[Assignment, ...]] = {}  # as long as nothing is taken
+        self._allowed: dict[tuple[str, ...], tuple[Sequence[Reservation], dict[str, NodeRoom]]] = {}
 
     def consider(self, job: Waiting) -> Wait:
         """Place the job, or say why it waits."""
@@ -220,21 +223,27 @@ class _Scheduling:
         key = (pools, tuple(line.job_id for line in before))
         if key in self._no_room:
             return None
-        placed = place(pools, self._allowed_rooms(before))
-        if isinstance(placed, NoRoom):
-            self._no_room.add(key)
-            return None
-        return tuple(placed) if all(line.survives(placed) for line in before) else None
+        found = self._found.get(key)
+        if found is None:
+            placed = place(pools, self._allowed_rooms(before))
+            if isinstance(placed, NoRoom):
+                self._no_room.add(key)
+                return None
+            found = self._found[key] = tuple(placed)
+        return found if all(line.survives(found) for line in before) else None
 
-    def _allowed_rooms(self, before: Sequence[Reservation]) -> list[NodeRoom]:
+    def _allowed_rooms(self, before: Sequence[Reservation]) -> Iterable[NodeRoom]:
+        """What is free now and, for as long as one likes, beside what the heads of these lines are to get."""
         key = tuple(line.job_id for line in before)
-        rooms = self._allowed.get(key)
-        if rooms is None:
-            rooms = list(self.rooms.values())
-            for line in before:
-                rooms = [line.spares(room) for room in rooms]
-            self._allowed[key] = rooms
-        return rooms
+        if key not in self._allowed:
+            self._allowed[key] = (before, {name: self._allowed_room(name, before) for name in self.rooms})
+        return self._allowed[key][1].values()
+
+    def _allowed_room(self, node: str, before: Sequence[Reservation]) -> NodeRoom:
+        room = self.rooms[node]
+        for line in before:
+            room = line.spares(room)
+        return room
 
     def _take(
         self, job: Waiting, placed: tuple[Assignment, ...], ends_at: datetime | None, before: Iterable[Reservation]
@@ -243,7 +252,9 @@ class _Scheduling:
             self.rooms[item.node] = room_without(self.rooms[item.node], item.gpus, item.cpus, item.memory_gb)
         for line in before:
             line.yield_(placed)
-        self._allowed.clear()
+        for lines, rooms in self._allowed.values():
+            rooms.update({item.node: self._allowed_room(item.node, lines) for item in placed})
+        self._found.clear()
         holds = tuple(Hold(item.node, item.gpus, item.cpus, item.memory_gb) for item in placed)
         self._endings.append(Ending(ends_at, holds))
         want = Want(job.gpus, job.max_seconds)

@@ -68,10 +68,7 @@ class Reservation:
         spare = self.spare[room.name]
         return NodeRoom(
             room.name,
-            {
-                profile: tuple(index for index in cards if index in set(spare.free_gpus[profile]))
-                for profile, cards in room.free_gpus.items()
-            },
+            {profile: _common(cards, spare.free_gpus[profile]) for profile, cards in room.free_gpus.items()},
             min(room.free_cpus, spare.free_cpus),
             min(room.free_memory_gb, spare.free_memory_gb),
         )
@@ -120,6 +117,10 @@ class _Near:
             for pool, names in self._fitting:
                 if fits(pool, room):
                     names.add(hold.node)
+
+
+def _common(cards: tuple[int, ...], others: tuple[int, ...]) -> tuple[int, ...]:
+    return cards if cards == others else tuple(index for index in cards if index in others)
 
 
 def _time(ending: Ending) -> datetime:

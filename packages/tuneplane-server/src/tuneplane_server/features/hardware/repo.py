@@ -74,12 +74,14 @@ type HoldRow = tuple[str, int, str, datetime, int | None, float, float]
 
 async def all_holds(session: AsyncSession) -> list[HoldRow]:
     """Every hold, the oldest first."""
-    cards = select(
-        GpuHoldRow.job_id, GpuHoldRow.attempt, GpuHoldRow.node, GpuHoldRow.since, GpuHoldRow.gpu_index
-    ).order_by(GpuHoldRow.since, GpuHoldRow.job_id, GpuHoldRow.node, GpuHoldRow.gpu_index)
-    cpus = select(
-        CpuHoldRow.job_id, CpuHoldRow.attempt, CpuHoldRow.node, CpuHoldRow.since, CpuHoldRow.cpus, CpuHoldRow.memory_gb
-    ).order_by(CpuHoldRow.since, CpuHoldRow.job_id, CpuHoldRow.node)
+    gpu: Any = GpuHoldRow.__table__.c
+    cpu: Any = CpuHoldRow.__table__.c
+    cards = select(gpu.job_id, gpu.attempt, gpu.node, gpu.since, gpu.gpu_index).order_by(
+        gpu.since, gpu.job_id, gpu.node, gpu.gpu_index
+    )
+    cpus = select(cpu.job_id, cpu.attempt, cpu.node, cpu.since, cpu.cpus, cpu.memory_gb).order_by(
+        cpu.since, cpu.job_id, cpu.node
+    )
     found: list[HoldRow] = [(*row, 0.0, 0.0) for row in await session.execute(cards)]
     return found + [(*row[:4], None, *row[4:]) for row in await session.execute(cpus)]
 

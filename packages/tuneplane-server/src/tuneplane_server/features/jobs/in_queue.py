@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from typing import Any
 
 from sqlalchemy import String, and_, or_, select, type_coerce
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -15,23 +16,26 @@ from tuneplane_server.domain.placement import PoolRequest
 from tuneplane_server.domain.queue import Waiting
 from tuneplane_server.features.jobs.tables import AttemptRow, JobRow
 
+# Tables, not mapped classes: rows of the former cost half as much.
+_JOBS: Any = JobRow.__table__.c
+_ATTEMPTS: Any = AttemptRow.__table__.c
 _WAITING = select(
-    JobRow.id,
-    JobRow.attempt,
-    JobRow.owner_id,
-    JobRow.project_id,
-    type_coerce(JobRow.demand, String),
-    JobRow.priority,
-    JobRow.created_at,
-    JobRow.max_seconds,
-    JobRow.paused,
-    JobRow.approval,
-    JobRow.not_before,
-).where(JobRow.phase == "queued")
+    _JOBS.id,
+    _JOBS.attempt,
+    _JOBS.owner_id,
+    _JOBS.project_id,
+    type_coerce(_JOBS.demand, String),
+    _JOBS.priority,
+    _JOBS.created_at,
+    _JOBS.max_seconds,
+    _JOBS.paused,
+    _JOBS.approval,
+    _JOBS.not_before,
+).where(_JOBS.phase == "queued")
 _LIVE = (
-    select(JobRow.id, JobRow.attempt, JobRow.owner, JobRow.max_seconds, JobRow.phase_since, AttemptRow.started_at)
-    .join(AttemptRow, and_(AttemptRow.job_id == JobRow.id, AttemptRow.n == JobRow.attempt))
-    .where(or_(JobRow.phase.in_(("starting", "running", "finishing")), JobRow.cleanup == "pending"))
+    select(_JOBS.id, _JOBS.attempt, _JOBS.owner, _JOBS.max_seconds, _JOBS.phase_since, _ATTEMPTS.started_at)
+    .join(AttemptRow.__table__, and_(_ATTEMPTS.job_id == _JOBS.id, _ATTEMPTS.n == _JOBS.attempt))
+    .where(or_(_JOBS.phase.in_(("starting", "running", "finishing")), _JOBS.cleanup == "pending"))
 )
 _NAMES = select(JobRow.id, JobRow.owner, JobRow.project, JobRow.experiment, JobRow.display_name)
 
