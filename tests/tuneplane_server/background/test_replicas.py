@@ -52,11 +52,13 @@ class Hall:
         self.database, self.time = database, StillTime()
         self.consoles: list[Console] = []
 
-    def open(self, *, redis: bool = False, one_console: bool = False) -> Console:
+    def open(
+        self, *, redis: bool = False, one_console: bool = False, instance: str = "x", locked: bool = False
+    ) -> Console:
         clock, wakeups, findings = self.time.clock(), Wakeups(), Findings(self.time.clock())
         leases = Leases(self.database, clock, f"instance-{len(self.consoles)}", timedelta(seconds=60))
         roles = BackgroundRoles(clock, Ledger(self.database, clock, wakeups), leases, wakeups, [])
-        presence = Consoles(self.database, clock, "x", redis=redis, one_console=one_console)
+        presence = Consoles(self.database, clock, instance, redis=redis, one_console=one_console, locked=locked)
         console = Console(Duty(presence, roles, findings), findings)
         self.consoles.append(console)
         return console
@@ -178,6 +180,22 @@ async def test_a_killed_console_of_this_machine_is_dead_at_once(hall: Hall, data
     await hall.look(first)
     assert first.on
     assert await rows(database) == [first.duty.consoles.id]
+
+
+async def test_whoever_holds_the_data_directory_knows_that_its_predecessor_is_dead(
+    hall: Hall, database: Database
+) -> None:
+    """Scenario 2: a container that is replaced is back at once, though its processes mean nothing to the new one."""
+    before = hall.open(instance="y")
+    await hall.look()
+    other = hall.open(instance="z")
+    successor = hall.open(instance="y", locked=True)
+    await hall.look(successor)
+    assert successor.on
+    assert await rows(database) == [successor.duty.consoles.id]
+    await hall.look(other, successor)
+    assert not successor.on
+    await before.duty.consoles.leave()
 
 
 def test_a_process_of_another_boot_or_container_is_not_judged() -> None:

@@ -60,6 +60,8 @@ class Services:
     given_executor: Executor | None = None
     # The port the console really listens on, once it does; `port: 0` in the settings leaves it open.
     bound_port: int | None = None
+    # This process holds the lock of its data directory.
+    instance_locked: bool = False
     # How much room is left on a disk; tests have disks of their own making.
     measure_space: Callable[[Path], Awaitable[Space | None]] = space_of
     # Set while background roles run in this process.

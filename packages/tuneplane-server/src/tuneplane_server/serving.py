@@ -29,7 +29,7 @@ def serve_console(settings: Settings, say: Callable[[str], None]) -> None:
         with _listen(settings.host, settings.port) as listener:
             app = create_app(settings)
             services: Services = app.state.services
-            services.bound_port = listener.getsockname()[1]
+            services.bound_port, services.instance_locked = listener.getsockname()[1], True
             server = _Server(_config(app, settings))
             asyncio.run(_serve(server, listener, services, say))
     finally:

@@ -53,10 +53,21 @@ class ConsoleProcess:
 
 
 class Consoles:
-    """This console among the others. `instance`: of its data directory, which one living console holds at a time."""
+    """This console among the others. `instance`: of its data directory; `locked`: we hold the lock of that directory, so that
+    whoever was there before us is dead, also when it ran in another container.
+    """
 
-    def __init__(self, database: Database, clock: Clock, instance: str, *, redis: bool, one_console: bool) -> None:
-        self._database, self._clock, self._instance = database, clock, instance
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        instance: str,
+        *,
+        redis: bool,
+        one_console: bool,
+        locked: bool = False,
+    ) -> None:
+        self._database, self._clock, self._instance, self._locked = database, clock, instance, locked
         self._redis, self._one_console = redis, one_console
         self.id = secrets.token_hex(8)
         self.host = socket.gethostname()[:253]
@@ -115,6 +126,8 @@ class Consoles:
     def _dead(self, row: ConsoleRow, now: datetime) -> bool:
         if row.id == self.id:
             return False
+        if self._locked and row.instance == self._instance:
+            return True
         if ConsoleProcess.from_json(row.process).surely_dead(self._process):
             return True
         seen_at, first = self._changed.get(row.id, (None, now))

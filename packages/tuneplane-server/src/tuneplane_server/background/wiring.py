@@ -95,5 +95,6 @@ def build_duty(services: Services) -> Duty:
         services.instance,
         redis=services.settings.redis_url is not None,
         one_console=services.executor.capabilities().one_console,
+        locked=services.instance_locked,
     )
     return Duty(consoles, services.roles, services.findings)
