@@ -13,11 +13,13 @@ import pytest
 
 from tests.services import redis as redis_service
 from tests.services.process import ProcessId, free_port, spawn, wait_ready
+from tuneplane_server import doctor
 from tuneplane_server.clock import SYSTEM_CLOCK
 from tuneplane_server.domain.findings import REDIS_AWAY
 from tuneplane_server.features.accounts.limits import RateLimits
 from tuneplane_server.findings import Findings
 from tuneplane_server.redis_wakeups import RedisWakeups
+from tuneplane_server.services import Services
 from tuneplane_server.settings import SettingsError, load_settings
 from tuneplane_server.web.problems import ProblemError
 
@@ -174,6 +176,17 @@ def test_an_address_that_is_no_redis_is_refused_without_its_password(url: str) -
     with pytest.raises(SettingsError, match="TUNEPLANE_REDIS_URL") as caught:
         load_settings({"TUNEPLANE_REDIS_URL": url})
     assert "rediss://" in str(caught.value)
+
+
+async def test_the_doctor_says_whether_redis_answers(server: Server) -> None:
+    services = Services(load_settings({"TUNEPLANE_REDIS_URL": server.url.replace("://", "://nobody:hunter2@")}))
+    (refused,) = await doctor._redis(services)
+    assert (refused.code, refused.level) == ("redis", "error")
+    assert "hunter2" not in refused.detail + refused.text
+    services = Services(load_settings({"TUNEPLANE_REDIS_URL": server.url}))
+    assert [finding.level for finding in await doctor._redis(services)] == ["info"]
+    server.kill()
+    assert [finding.level for finding in await doctor._redis(services)] == ["error"]
 
 
 def test_the_password_of_redis_is_never_shown() -> None:

@@ -18,6 +18,7 @@ from tuneplane_server.db.filesystems import NetworkFilesystemError
 from tuneplane_server.executors.port import Finding
 from tuneplane_server.features.jobs.admission.ingest_url import is_loopback
 from tuneplane_server.features.jobs.runtimes import read_registry
+from tuneplane_server.redis_wakeups import problem_of
 from tuneplane_server.runtime_builds import listing
 from tuneplane_server.services import Services
 from tuneplane_server.settings import Settings, unknown_variables
@@ -35,6 +36,7 @@ async def examine(settings: Settings) -> list[Finding]:
         _database,
         _storage,
         _object_store,
+        _redis,
         _executor,
         _runtimes,
         _addresses,
@@ -116,6 +118,17 @@ async def _object_store(services: Services) -> list[Finding]:
         hint = _("check TUNEPLANE_S3_*")
         return [Finding("store", "error", _("the object store does not answer"), hint, str(error))]
     return [Finding("store", "info", _("object store: {bucket}").format(bucket=services.settings.s3_bucket))]
+
+
+async def _redis(services: Services) -> list[Finding]:
+    url = services.settings.redis_url
+    if url is None:
+        return []
+    problem = await problem_of(url.get_secret_value())
+    if problem is not None:
+        text, hint = _("Redis does not answer"), _("check TUNEPLANE_REDIS_URL and that the server runs")
+        return [Finding("redis", "error", text, hint, problem)]
+    return [Finding("redis", "info", _("Redis answers"))]
 
 
 async def _executor(services: Services) -> list[Finding]:

@@ -120,6 +120,21 @@ class RedisWakeups(Wakeups):
         return [topic for topic in topics if isinstance(topic, str)] if isinstance(topics, list) else []
 
 
+async def problem_of(url: str) -> str | None:
+    """What keeps this Redis from being used, in its own words; None when it answers."""
+    from redis.exceptions import RedisError
+
+    redis = _client(url)
+    try:
+        async with asyncio.timeout(TIMEOUT_SECONDS * 2):
+            await redis.execute_command("PING")
+    except (RedisError, OSError, TimeoutError) as error:
+        return str(error) or type(error).__name__
+    finally:
+        await _close(redis)
+    return None
+
+
 def _client(url: str) -> Redis:
     """One client for both directions: every wait is bounded, and a dead connection is found by a ping."""
     from redis.asyncio import Redis

@@ -105,7 +105,8 @@ def log_samples(samples: Iterable[Mapping[str, Any]], step: Optional[int] = None
 
 
 def log_event(event: str, data: Mapping[str, Any]) -> None:
-    """Record an event (`hyperparams`, `environment`, `checkpoint` {path, step}, `warning` {code, text}); JSON values only."""
+    """Record an event (`hyperparams`, `environment`, `checkpoint` {path, step}, `warning` {code, text},
+    `phase` {name, max_minutes}: no stall for so long); JSON values only."""
     try:
         recorder = _get(None)
         if recorder is not None:
