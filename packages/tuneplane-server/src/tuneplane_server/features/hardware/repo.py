@@ -82,8 +82,14 @@ async def all_holds(session: AsyncSession) -> list[HoldRow]:
     cpus = select(cpu.job_id, cpu.attempt, cpu.node, cpu.since, cpu.cpus, cpu.memory_gb).order_by(
         cpu.since, cpu.job_id, cpu.node
     )
-    found: list[HoldRow] = [(*row, 0.0, 0.0) for row in await session.execute(cards)]
-    return found + [(*row[:4], None, *row[4:]) for row in await session.execute(cpus)]
+    held: list[HoldRow] = [
+        (job, attempt, node, since, card, 0.0, 0.0) for job, attempt, node, since, card in await session.execute(cards)
+    ]
+    held += [
+        (job, attempt, node, since, None, count, memory)
+        for job, attempt, node, since, count, memory in await session.execute(cpus)
+    ]
+    return held
 
 
 # --- uses -------------------------------------------------------------------------------------------------------------
