@@ -170,3 +170,29 @@ def test_sqlite_is_fine_on_a_local_disk_even_below_a_network_one() -> None:
     refuse_network_filesystem(Path("/mnt/shared/local disk/tuneplane.db"), mounts)
     assert filesystem_of(Path("/mnt/shared/x"), mounts) == "nfs4"
     assert filesystem_of(Path("/x"), "") == "unknown"
+
+
+async def test_a_cancelled_writer_keeps_no_lock_even_while_its_exception_lives(database: Database) -> None:
+    """At the end of a console its handlers are cancelled wherever they are; whoever writes next must not wait for them."""
+    async with database.begin() as session:
+        session.add_all([user(f"u{number}") for number in range(3)])
+
+    async def write() -> None:
+        async with database.begin() as session:
+            for _time in range(50):
+                await session.execute(text("update users set session_epoch = session_epoch + 1 returning id"))
+
+    exceptions = []  # their frames hold the driver's cursors, and nothing collects them here
+    for moment in range(30):
+        task = asyncio.create_task(write())
+        await asyncio.sleep(0.0005 * (moment % 7))
+        task.cancel()
+        if moment % 2:  # as a server cancels that gives up on a client
+            await asyncio.sleep(0)
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+        exceptions.append(caught.value)
+        async with asyncio.timeout(5), database.begin() as session:
+            await session.execute(text("update users set admin = true"))
+    assert len(exceptions) == 30

@@ -7,8 +7,9 @@ BEGIN IMMEDIATE, so that a transaction never fails half-way because another one 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +97,28 @@ def _postgres_options(url: URL) -> dict[str, str]:
     return {"options": f"-c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_SECONDS}s"}
 
 
+class RollingBackConnection(sqlite3.Connection):
+    """Gives up its transaction when it is closed.
+
+    SQLite keeps a closed connection, its transaction and the file's lock for as long as one statement of it lives
+    (sqlite3_close_v2), and a task that is cancelled in the middle of a write leaves such a statement in the frames of its
+    exception: every other writer would wait for the garbage collector.
+    """
+
+    def close(self) -> None:
+        with suppress(sqlite3.ProgrammingError):  # it is closed already: the driver does that twice
+            if self.in_transaction:
+                self.rollback()
+        super().close()
+
+
 def _sqlite_engine(url: URL, *, connections: int, writer: bool) -> AsyncEngine:
     engine = create_async_engine(
-        url, pool_size=connections, max_overflow=0, pool_timeout=30, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000}
+        url,
+        pool_size=connections,
+        max_overflow=0,
+        pool_timeout=30,
+        connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "factory": RollingBackConnection},
     )
 
     @event.listens_for(engine.sync_engine, "connect")
