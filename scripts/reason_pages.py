@@ -48,7 +48,7 @@ This page is made from the table by `scripts/reason_pages.py`.""",
 
 依次由这些决定：runner 自己的话，机器知道的事（撞上内存上限、镜像拉不下来），日志最后几行说了什么，信号或退出码。起决定作用的那行日志会被引用。一个 rank 失败、其他 rank 白等一场时，算数的是起因，不是等待。
 
-只有原因允许（下面的**可重试**），并且作业的 `limits.retries` 在该类别上还有余量时（`tp submit --retries infra=2`），才会再次尝试。新的尝试在确认上一次已清理干净之后开始，从之前各次尝试中最新的完整检查点继续。
+只有原因允许（下面的**可重试**），并且作业的 `limits.retries` 在该类别上还有余量时（`tp submit --retries infra=2`），才会再次尝试。新的尝试在确认上一次已清理干净之后开始，从之前各次尝试中最新的完整 checkpoint 继续。
 
 本页由 `scripts/reason_pages.py` 根据原因表生成。""",
         "user": "user：实验本身的问题",

@@ -23,10 +23,10 @@ LOCKS = {
 }
 # Found by name by uvicorn, FastAPI and SQLAlchemy, or run as a program: no import of ours says that they are used.
 NEVER_IMPORTED = {"aiosqlite", "httptools", "pex", "psycopg", "python-multipart", "uvloop"}
-# What the node's daemon and a second replica of the console are built with.
+# What the node's daemon is built with, and the retries of what is asked over a network.
 NOT_YET_IMPORTED = {
     "tuneplane-node": {"fastapi", "pydantic", "uvicorn"},
-    "tuneplane-server": {"redis", "stamina"},
+    "tuneplane-server": {"stamina"},
 }
 
 
