@@ -56,7 +56,7 @@ class TestPause:
 
 class TestResume:
     def test_the_paused_job_itself(self, tp: Tp, signed_in: ScriptedConsole) -> None:
-        answers(signed_in, "resume", as_json(job(**PAUSED | {"paused": False}), 202))
+        answers(signed_in, "resume", as_json(job() | PAUSED | {"paused": False}, 202))
         answer = tp("job", "resume", RUN)
         assert (answer.out, answer.err) == ("", f"{RUN} goes on from step 20\n")
         (request,) = sent(signed_in, "resume")
@@ -140,7 +140,8 @@ class TestShow:
         assert "queued, paused" in tp("job", "ls").out
 
     def test_a_resting_job_says_when_its_next_attempt_begins(self, tp: Tp, signed_in: ScriptedConsole) -> None:
-        signed_in.add_job(**PAUSED | {"paused": False, "not_before": "2126-01-31T12:00:00Z"})
+        resting: dict[str, Any] = PAUSED | {"paused": False, "not_before": "2126-01-31T12:00:00Z"}
+        signed_in.add_job(**resting)
         text = tp("job", "show", RUN).out
         assert "queued, resting" in text
         assert "starts at 2126-01-31" in text

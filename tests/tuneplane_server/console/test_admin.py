@@ -81,7 +81,8 @@ async def test_of_two_who_edit_one_quota_the_later_is_told_and_overwrites_nothin
 async def test_an_odd_figure_is_refused_beside_its_field(
     harness: Harness, root: Browser, field: str, text: str
 ) -> None:
-    answer = await root.post(EDIT, scope="user", name="ada", version="0", **{field: text})
+    form = {"csrf_token": root.csrf, "scope": "user", "name": "ada", "version": "0", field: text}
+    answer = await root.send(EDIT, form)
     assert answer.status_code == 422
     assert re.search(rf'name="{field}" value="{text}"[^>]*aria-invalid="true"', answer.text)
     assert (await harness.services.governance.quota(await harness.services.governance.user("ada"))).version == 0
