@@ -61,7 +61,11 @@ async def test_a_job_is_seen_from_its_start_to_its_removal(bench: Bench) -> None
 ])  # fmt: skip
 async def test_how_it_ended_is_told(bench: Bench, script: str, code: int, signal: int | None) -> None:
     ended = await bench.ended(await bench.launch(script))
-    assert (ended.exit_code, ended.signal) == (code, signal)
+    if code == 255 and bench.runtime == "docker":  # what Docker says as well when it does not know
+        assert (ended.exit_code, ended.signal) == (None, None)
+        assert "255" in ended.detail
+    else:
+        assert (ended.exit_code, ended.signal) == (code, signal)
 
 
 async def test_a_polite_job_ends_by_itself_when_stopped(bench: Bench) -> None:

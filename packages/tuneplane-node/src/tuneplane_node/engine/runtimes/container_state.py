@@ -23,6 +23,8 @@ _STATES: dict[str, State] = {
     "dead": "exited",
     "removing": "exited",
 }
+# containerd's UnknownExitStatus. A dockerd that was killed when it had collected an end and before it wrote it down says so too.
+_DOCKER_UNKNOWN = 255
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)\Z")
 
 
@@ -41,7 +43,11 @@ def read_state(inspected: dict[str, Any], podman: bool) -> Observed:
     finished = parse_time(state.get("FinishedAt"))
     if started is not None and finished is not None:
         finished = max(started, finished)  # seen with Docker 20: a command that fails at once ends before it starts
-    code = int(state.get("ExitCode", 0))
+    code: int | None = int(state.get("ExitCode", 0))
+    detail = str(state.get("Error") or "")
+    if not podman and code == _DOCKER_UNKNOWN:
+        # Who did end with 255 has left an outcome that says so.
+        code, detail = None, detail or "it ended with 255, or Docker did not live to record how it ended"
     oom: bool | None = bool(state.get("OOMKilled"))
     if podman and not oom and code == 128 + signal.SIGKILL:
         oom = None  # Podman 4 always says no
@@ -52,7 +58,7 @@ def read_state(inspected: dict[str, Any], podman: bool) -> Observed:
         oom_killed=oom,
         started_at=started,
         finished_at=finished,
-        detail=str(state.get("Error") or ""),
+        detail=detail,
     )
 
 
