@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.services.process import ProcessId
 
 RUNNER, TRAINER, SUPERVISOR = "runner", "trainer", "supervisor"
+CHECK = "check"  # a Python that bootstrap.sh tries, or a digest it takes
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,16 @@ def _named(process: ProcessId, command: bytes, environment: bytes) -> JobProcess
     variables = dict(item.partition(b"=")[::2] for item in environment.split(b"\0"))
     job = variables.get(b"TUNEPLANE_RUN_ID", b"").decode()
     if job:
-        runner = "runner.pex" in words or "bootstrap.sh" in words
         attempt = int(variables.get(b"TUNEPLANE_ATTEMPT", b"0"))
-        return JobProcess(process, RUNNER if runner else TRAINER, job, attempt, words)
+        return JobProcess(process, _kind(words, variables), job, attempt, words)
     # A supervisor has no environment; the record it watches is named after the run.
     record = re.search(r"/engine/processes/tp-([0-9a-z]+)-(\d+)", words)
     if record is None:
         return JobProcess(process, "unknown", "", 0, words)
     return JobProcess(process, SUPERVISOR, record[1], int(record[2]), words)
+
+
+def _kind(words: str, variables: dict[bytes, bytes]) -> str:
+    if "runner.pex" in words or "bootstrap.sh" in words:
+        return RUNNER
+    return TRAINER if b"TUNEPLANE_REPORT_DIR" in variables else CHECK  # only the runner sets that
