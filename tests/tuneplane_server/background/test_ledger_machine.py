@@ -295,24 +295,26 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 def test_no_history_breaks_the_ledger_on_sqlite(sqlite_template: Path, tmp_path: Path) -> None:
-    def machine() -> LedgerMachine:
-        file = tmp_path / f"{uuid.uuid4().hex}.db"
-        shutil.copy(sqlite_template, file)
-        return LedgerMachine(f"sqlite+aiosqlite:///{file}")
+    class OnSqlite(LedgerMachine):
+        def __init__(self) -> None:
+            file = tmp_path / f"{uuid.uuid4().hex}.db"
+            shutil.copy(sqlite_template, file)
+            super().__init__(f"sqlite+aiosqlite:///{file}")
 
-    run_state_machine_as_test(machine, settings=HISTORIES)
+    run_state_machine_as_test(OnSqlite, settings=HISTORIES)
 
 
 def test_no_history_breaks_the_ledger_on_postgres(postgres_server: PostgresServer, postgres_template: str) -> None:
     names: list[str] = []
 
-    def machine() -> LedgerMachine:
-        names.append(f"machine_{uuid.uuid4().hex}")
-        postgres_server.create(names[-1], postgres_template)
-        return LedgerMachine(postgres_server.url(names[-1]))
+    class OnPostgres(LedgerMachine):
+        def __init__(self) -> None:
+            names.append(f"machine_{uuid.uuid4().hex}")
+            postgres_server.create(names[-1], postgres_template)
+            super().__init__(postgres_server.url(names[-1]))
 
     try:
-        run_state_machine_as_test(machine, settings=HISTORIES)
+        run_state_machine_as_test(OnPostgres, settings=HISTORIES)
     finally:
         for name in names:
             postgres_server.drop(name)
