@@ -6,7 +6,7 @@ from collections import Counter
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tuneplane_server.domain.queue_build import (
@@ -225,6 +225,7 @@ def test_a_reservation_of_what_never_fits_is_a_mistake_of_the_caller() -> None:
 # --- properties -------------------------------------------------------------------------------------------------------
 
 SITUATION = situations()
+PATIENT = settings(deadline=None)  # how long an example takes says nothing on a machine that others use too
 
 
 def _promise(made: Plan, heads: list[Waiting], machines: list[Machine], running: list[Live]) -> datetime | None:
@@ -244,6 +245,7 @@ def _promise(made: Plan, heads: list[Waiting], machines: list[Machine], running:
     return again.waits[head.job_id].estimate
 
 
+@PATIENT
 @given(SITUATION)
 def test_no_card_is_given_twice_and_no_node_gives_more_than_it_has(
     situation: tuple[list[Waiting], list[Live], list[Machine]],
@@ -259,6 +261,7 @@ def test_no_card_is_given_twice_and_no_node_gives_more_than_it_has(
         assert cpus <= one.cpus
 
 
+@PATIENT
 @given(SITUATION)
 def test_every_waiting_job_gets_exactly_one_answer_and_a_gang_is_whole(
     situation: tuple[list[Waiting], list[Live], list[Machine]],
@@ -276,6 +279,7 @@ def test_every_waiting_job_gets_exactly_one_answer_and_a_gang_is_whole(
     assert plan(line, machines, *running) == made
 
 
+@PATIENT
 @given(SITUATION)
 def test_backfill_never_puts_the_head_back(situation: tuple[list[Waiting], list[Live], list[Machine]]) -> None:
     """The head's promise, made again with everything running that the plan started, is no later than the promise without it."""
@@ -289,6 +293,7 @@ def test_backfill_never_puts_the_head_back(situation: tuple[list[Waiting], list[
     assert again <= head.estimate
 
 
+@PATIENT
 @given(SITUATION)
 def test_without_a_promise_backfill_leaves_the_head_its_place(
     situation: tuple[list[Waiting], list[Live], list[Machine]],
@@ -305,6 +310,7 @@ def test_without_a_promise_backfill_leaves_the_head_its_place(
     assert plan([by_id[head.job_id]], machines, *stay).waits[head.job_id].kind == "next"
 
 
+@PATIENT
 @given(SITUATION, st.integers(0, 6), st.integers(0, 3))
 def test_no_account_gets_more_than_its_quota(
     situation: tuple[list[Waiting], list[Live], list[Machine]], gpus: int, jobs: int
