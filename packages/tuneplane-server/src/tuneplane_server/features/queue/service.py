@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -16,8 +16,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
-from tuneplane_server.domain.placement import Machine
+from tuneplane_server.domain.placement import Machine, PoolRequest
 from tuneplane_server.domain.queue import AccountKey, Live, Plan, Wait, Waiting, latest_end, schedule
+from tuneplane_server.domain.queue_facts import FreeOnNode, Holder, free_for, holders_of
 from tuneplane_server.domain.quotas import Account
 from tuneplane_server.executors.port import NodeInfo
 from tuneplane_server.features.accounts.principal import Principal
@@ -41,6 +42,14 @@ class Quotas(Protocol):
     async def drained(self, session: AsyncSession) -> bool: ...
 
 
+class RoomFacts(NamedTuple):
+    """`more`: holders beside those that are named."""
+
+    free: Sequence[FreeOnNode]
+    holders: Sequence[Holder]
+    more: int
+
+
 @dataclass(frozen=True)
 class PlanOf:
     """A plan and what it was made from. `nodes`: as the executor knows them."""
@@ -51,6 +60,15 @@ class PlanOf:
     live: Sequence[Live]
     machines: Mapping[str, Machine]
     nodes: Sequence[NodeInfo]
+    _facts: dict[frozenset[tuple[str, bool]], RoomFacts] = field(default_factory=dict)
+
+    def room_for(self, pools: Sequence[PoolRequest]) -> RoomFacts:
+        """What can be told about room for these pools; the same for all jobs that want the same profiles."""
+        wanted = frozenset((pool.profile, pool.gpus_per_node > 0) for pool in pools)
+        if wanted not in self._facts:
+            holders, more = holders_of(pools, self.live, self.machines)
+            self._facts[wanted] = RoomFacts(free_for(pools, self.plan.rooms.values()), holders, more)
+        return self._facts[wanted]
 
     def wait(self, job_id: str) -> Wait | None:
         return self.plan.waits.get(job_id)

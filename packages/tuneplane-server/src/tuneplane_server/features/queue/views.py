@@ -9,8 +9,7 @@ from pydantic import BaseModel
 
 from tuneplane_server.domain.placement import PoolRequest
 from tuneplane_server.domain.queue import Wait, WaitKind
-from tuneplane_server.domain.queue_facts import free_for, holders_of
-from tuneplane_server.features.queue.service import PlanOf
+from tuneplane_server.features.queue.service import PlanOf, RoomFacts
 from tuneplane_server.features.queue.texts import Told, waiting_text
 
 _WANTS_ROOM = (WaitKind.CARDS, WaitKind.CPUS, WaitKind.TURN)
@@ -86,18 +85,15 @@ class LinePage(BaseModel):
 def waiting_view(made: PlanOf, wait: Wait) -> WaitingView:
     """The wait in the reader's language."""
     job = made.waiting[wait.job_id]
-    told = wait.kind in _WANTS_ROOM
-    free = free_for(job.pools, made.plan.rooms.values()) if told else []
-    holders, more = holders_of(job.pools, made.live, made.machines) if told else ([], 0)
+    free, holders, more = made.room_for(job.pools) if wait.kind in _WANTS_ROOM else RoomFacts([], [], 0)
+    cards = job.gpus > 0
     return WaitingView(
         kind=str(wait.kind),
         text=waiting_text(Told(wait, job, free, holders, more, made.made_at)),
         position=wait.position,
         ahead=None if wait.position is None else wait.position - 1,
         needs=needs_view(job.pools),
-        free=[
-            FreeView(node=item.node, profile=item.profile, free=item.gpus if job.gpus else item.cpus) for item in free
-        ],
+        free=[FreeView(node=item.node, profile=item.profile, free=item.gpus if cards else item.cpus) for item in free],
         held_by=[
             HolderView(job_id=item.job_id, owner=item.owner, gpus=item.gpus, until=item.until) for item in holders
         ],
