@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 from tests.services.containers import reachable, remove_all, unmount
@@ -83,4 +84,20 @@ class Daemon:
             remove_all(str(self.socket))
         stop(self.process)
         stop(self.containerd)
+        self._end_forgotten()
         unmount(str(self.home))
+
+    def _end_forgotten(self) -> None:
+        """Shims of containers that a killed dockerd forgot, and what they still run; they name this daemon's socket."""
+        mine = f"{self.home}/containerd.sock"
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                if "shim" not in words[0] or mine not in words:
+                    continue
+                children = (process / "task" / process.name / "children").read_text().split()
+            except OSError:
+                continue  # it has ended meanwhile
+            for pid in (*children, process.name):
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
