@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.browser.conftest import Complaints
-from tests.e2e.harness import Client, Console
+from tests.e2e.harness import Client, Console, wait_until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -80,9 +80,10 @@ def test_from_the_set_up_link_to_a_growing_curve(
     start_console: Callable[..., Console], page: Page, tmp_path: Path
 ) -> None:
     console = start_console()
-    link = re.search(rf"{re.escape(console.url)}/setup\?token=\S+", console.log())
-    assert link is not None
-    page.goto(link[0])
+    # It is printed when the console listens, which is a moment before or after it answers.
+    address = rf"{re.escape(console.url)}/setup\?token=\S+\n"
+    link = wait_until("the set-up link is printed", lambda: re.search(address, console.log()), 20)
+    page.goto(link[0].strip())
     assert page.url == f"{console.url}/setup"
     page.get_by_label("Username").fill("grace")
     page.get_by_label("Password", exact=True).fill(PASSWORD)
