@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from reason_pages import ROOT, translations
+from reason_pages import ROOT, translations, write
 
 from tuneplane_server.web.problem_table import GROUPS, PAGE
 
@@ -70,20 +70,7 @@ def pages() -> dict[Path, str]:
 
 
 def main(arguments: list[str]) -> int:
-    if arguments not in ([], ["--check"]):
-        print("usage: problem_pages.py [--check]", file=sys.stderr)
-        return 2
-    stale = {
-        path: text for path, text in pages().items() if not path.exists() or path.read_text(encoding="utf-8") != text
-    }
-    if arguments and stale:
-        names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
-        print(f"problem_pages.py: not current: {names}; run make problems", file=sys.stderr)
-        return 1
-    for path, text in stale.items():
-        path.write_text(text, encoding="utf-8")
-        print(f"problem_pages.py: wrote {path.relative_to(ROOT)}")
-    return 0
+    return write(pages(), arguments, script="problem_pages.py", how="make problems")
 
 
 if __name__ == "__main__":

@@ -114,19 +114,24 @@ def pages() -> dict[Path, str]:
 
 
 def main(arguments: list[str]) -> int:
+    return write(pages(), arguments, script="reason_pages.py", how="scripts/reason_pages.py")
+
+
+def write(wanted: dict[Path, str], arguments: list[str], *, script: str, how: str) -> int:
+    """Write the pages that are not current, or with `--check` only name them. Returns the exit code."""
     if arguments not in ([], ["--check"]):
-        print("usage: reason_pages.py [--check]", file=sys.stderr)
+        print(f"usage: {script} [--check]", file=sys.stderr)
         return 2
     stale = {
-        path: text for path, text in pages().items() if not path.exists() or path.read_text(encoding="utf-8") != text
+        path: text for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text
     }
     if arguments and stale:
         names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
-        print(f"reason_pages.py: not current: {names}; run scripts/reason_pages.py", file=sys.stderr)
+        print(f"{script}: not current: {names}; run {how}", file=sys.stderr)
         return 1
     for path, text in stale.items():
         path.write_text(text, encoding="utf-8")
-        print(f"reason_pages.py: wrote {path.relative_to(ROOT)}")
+        print(f"{script}: wrote {path.relative_to(ROOT)}")
     return 0
 
 
