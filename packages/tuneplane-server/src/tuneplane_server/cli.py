@@ -82,6 +82,9 @@ def cli() -> None:
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 picks a free one (TUNEPLANE_PORT).")
 def serve(host: str | None, port: int | None) -> None:
     """Serve until SIGTERM or Ctrl-C. Running jobs go on and are adopted by the next start."""
+    import gc
+
+    gc.disable()  # looking for garbage while everything is imported finds none; `serve_console` switches it on again
     from tuneplane_server.serving import serve_console
 
     changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
