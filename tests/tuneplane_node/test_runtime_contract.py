@@ -297,3 +297,23 @@ async def test_a_card_that_the_node_has_not_is_refused(bench: Bench) -> None:
     with pytest.raises(NodeError) as refusal:
         await bench.new_engine(simulated_gpus="h200:8").launch(bench.request("exit 0", gpus=(8,)))
     assert refusal.value.code == "gpu-unknown"
+
+
+async def test_what_a_running_job_uses_is_measured_and_an_ended_one_uses_nothing(bench: Bench) -> None:
+    work = bench.directory / "work"
+    burn = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done"
+    handle = await bench.launch(
+        f"touch {bench.directory}/begun; while [ ! -e {work} ]; do sleep 0.02; done; {burn}; {bench.waiting_job()}"
+    )
+    await bench.exists("begun")
+    (before,) = (await bench.engine.sample()).jobs
+    assert before.labels[LABEL_JOB] == bench.request("true").labels[LABEL_JOB]
+    assert before.figures["memory_used"] > 0
+    assert "cpu" not in before.figures, "a rate needs two looks"
+    work.touch()
+    await bench.exists("ready")
+    (after,) = (await bench.engine.sample()).jobs
+    assert after.figures["cpu"] > 0
+    bench.let_go()
+    await bench.ended(handle)
+    assert (await bench.engine.sample()).jobs == ()

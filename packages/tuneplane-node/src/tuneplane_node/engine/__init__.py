@@ -17,17 +17,21 @@ from tuneplane_node.engine.requests import (
     RuntimeHandle,
     parse_mounts,
 )
+from tuneplane_node.engine.sampling.samples import CardSample, JobSample, MachineSample
 
 __all__ = [
     "LABEL_ATTEMPT",
     "LABEL_INSTANCE",
     "LABEL_JOB",
     "PROBLEMS",
+    "CardSample",
     "Engine",
     "Finding",
     "Gpu",
     "Inventory",
+    "JobSample",
     "LaunchRequest",
+    "MachineSample",
     "Mount",
     "NodeError",
     "Observed",

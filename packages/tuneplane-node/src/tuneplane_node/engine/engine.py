@@ -22,6 +22,8 @@ from tuneplane_node.engine.requests import (
     parse_mounts,
 )
 from tuneplane_node.engine.runtimes.base import Runtime
+from tuneplane_node.engine.sampling.sampler import Sampler
+from tuneplane_node.engine.sampling.samples import MachineSample
 from tuneplane_node.engine.selection import RuntimeChoice, RuntimeOptions, Selection
 
 PULL_SECONDS = 1800.0
@@ -59,6 +61,7 @@ class Engine:
         self._simulated = parse_simulated(simulated_gpus)
         options = RuntimeOptions(runtime, docker_host, podman_host, container_user, docker_config, pull_seconds)
         self._selection = Selection(instance_id, state_root, options, os.environ if host_env is None else host_env)
+        self._sampler = Sampler(state_root, self._simulated)
 
     @property
     def simulated_gpus(self) -> tuple[Gpu, ...]:
@@ -111,6 +114,12 @@ class Engine:
     async def owned(self) -> list[OwnedContainer]:
         """Everything of this instance in every runtime that it ever used here. Raises when one cannot be asked."""
         return [container for runtime in await self._selection.used() for container in await runtime.owned()]
+
+    async def sample(self) -> MachineSample:
+        """What the machine, its cards and our jobs use now; rates are since the last call. Raises NodeError when a runtime that may
+        have jobs of ours cannot be asked: a list without them would say that they use nothing."""
+        places = [place for runtime in await self._selection.used() for place in await runtime.places()]
+        return await self._sampler.sample(places)
 
     async def logs(self, handle: RuntimeHandle, tail_bytes: int = 64 * 1024) -> bytes:
         """The end of what bootstrap and runner printed themselves."""

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from tuneplane_node.engine.problems import Finding
 from tuneplane_node.engine.requests import LaunchRequest, Observed, OwnedContainer, RuntimeHandle
+from tuneplane_node.engine.sampling.jobs import JobPlace
 
 # How long a killed container may take to be gone before the caller is told that it is not.
 KILL_SECONDS = 15.0
@@ -53,6 +54,10 @@ class Runtime(Protocol):
 
     async def owned(self) -> list[OwnedContainer]:
         """Everything of this console's instance, running or ended."""
+        ...
+
+    async def places(self) -> list[JobPlace]:
+        """Where the running ones of this console's instance are, for who measures what they use."""
         ...
 
     async def logs(self, name: str, tail_bytes: int) -> bytes:

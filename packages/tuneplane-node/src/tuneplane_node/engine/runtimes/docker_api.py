@@ -34,6 +34,7 @@ from tuneplane_node.engine.runtimes.engine_api import ApiError, EngineApi, Engin
 from tuneplane_node.engine.runtimes.images import Images
 from tuneplane_node.engine.runtimes.registry_login import RegistryLogins
 from tuneplane_node.engine.runtimes.unseen import Unseen
+from tuneplane_node.engine.sampling.jobs import JobPlace
 
 START_SECONDS = 120.0  # GPU hooks may load drivers
 REMOVE_SECONDS = 60.0
@@ -143,13 +144,23 @@ class DockerRuntime:
             return False
 
     async def owned(self) -> list[OwnedContainer]:
+        return [OwnedContainer(RuntimeHandle(self.name, name), labels) for name, labels, _id in await self._listed()]
+
+    async def places(self) -> list[JobPlace]:
+        # Also those that the engine does not call running: it may not know, and who has no process gives no figures.
+        return [
+            JobPlace(f"{self.name}/{name}", labels, container=container)
+            for name, labels, container in await self._listed()
+            if container
+        ]
+
+    async def _listed(self) -> list[tuple[str, dict[str, str], str]]:
+        """(name, labels, the engine's id) of everything of ours."""
         filters = json.dumps({"label": [f"{LABEL_INSTANCE}={self._instance}"]})
         try:
             listed = await self.api.call("GET", "/containers/json", params={"all": 1, "filters": filters})
             return [
-                OwnedContainer(
-                    RuntimeHandle(self.name, str(entry["Names"][0]).lstrip("/")), dict(entry["Labels"] or {})
-                )
+                (str(entry["Names"][0]).lstrip("/"), dict(entry["Labels"] or {}), str(entry.get("Id") or ""))
                 for entry in _list(listed)
                 if entry["Names"]  # none while it is being removed
             ]

@@ -26,6 +26,7 @@ from tuneplane_node.engine.requests import (
 )
 from tuneplane_node.engine.runtimes.base import KILL_SECONDS, to_its_end
 from tuneplane_node.engine.runtimes.process_records import TOKEN_VARIABLE, ProcessRecords, Record, read_tail
+from tuneplane_node.engine.sampling.jobs import JobPlace
 from tuneplane_node.engine.supervisor import supervisor_command
 from tuneplane_node.engine.supervisor.procfs import PROC, ProcessIdentity
 
@@ -96,6 +97,16 @@ class ProcessRuntime:
             OwnedContainer(RuntimeHandle(self.name, record.path.name), record.labels)
             for record in await self._ask(self._records.all)
             if record.labels.get(LABEL_INSTANCE) == self._instance
+        ]
+
+    async def places(self) -> list[JobPlace]:
+        return await self._ask(self._places)
+
+    def _places(self) -> list[JobPlace]:
+        return [
+            JobPlace(f"{self.name}/{record.path.name}", dict(record.labels), pids)
+            for record in self._records.all()
+            if record.labels.get(LABEL_INSTANCE) == self._instance and (pids := record.roots())
         ]
 
     async def logs(self, name: str, tail_bytes: int) -> bytes:

@@ -111,6 +111,16 @@ class Record:
         found.pop(started.supervisor.pid, None)
         return list(found.values())
 
+    def roots(self) -> tuple[int, ...]:
+        """The pids above everything that the job runs; none when it does not run or its files cannot be read."""
+        try:
+            started = None if (self.path / "exit.json").exists() else self.started()
+        except (OSError, ValueError, KeyError):
+            return ()
+        if started is None:
+            return ()
+        return tuple(process.pid for process in (started.supervisor, started.leader) if process.alive())
+
     def kill_members(self) -> bool:
         """SIGKILL to all; True when there was nobody left and no supervisor either."""
         started = self.started()
