@@ -11,14 +11,14 @@ from tests.services.packages import require_packages
 from tests.services.process import ProcessId, ServiceMissingError, free_port
 from tests.services.session import Service
 
+COMMON = "-c max_connections=300 -c shared_buffers=128MB -c listen_addresses=127.0.0.1"
 # The data does not outlive the run, so nothing waits for the disk.
-SETTINGS = (
-    "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c max_connections=300 "
-    "-c shared_buffers=128MB -c listen_addresses=127.0.0.1"
-)
+SETTINGS = f"{COMMON} -c fsync=off -c synchronous_commit=off -c full_page_writes=off"
+# As it runs for real: a commit waits for the disk. For benchmarks.
+DURABLE = COMMON
 
 
-def start(home: Path) -> Service:
+def start(home: Path, settings: str = SETTINGS) -> Service:
     require_packages("postgres")
     tools = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
     data = home / "data"
@@ -28,7 +28,7 @@ def start(home: Path) -> Service:
         subprocess.run(["chown", "-R", "postgres:", str(home)], check=True)
     _as_postgres(tools / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-N")
     port = free_port()
-    options = f"-p {port} -c unix_socket_directories={home} {SETTINGS}"
+    options = f"-p {port} -c unix_socket_directories={home} {settings}"
     _as_postgres(tools / "pg_ctl", "-D", data, "-l", home / "log", "-w", "-t", "60", "-o", options, "start")
     pid = int((data / "postmaster.pid").read_text().splitlines()[0])
     return Service(
