@@ -3,9 +3,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+import httpx2 as httpx
 import pytest
 
+from tests.tuneplane_server.executors.scripted import ScriptedExecutor
+from tests.tuneplane_server.harness import Harness
+from tests.tuneplane_server.telemetry.reading import Reader, token_of
+from tuneplane_server.app import create_app
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.features.telemetry.limits import TelemetryLimits
@@ -42,3 +48,23 @@ async def telemetry(
     service = TelemetryService(database, held_clock.clock(), Wakeups(), limits)
     yield service
     await service.close()
+
+
+@pytest.fixture
+async def console(migrated_url: str, tmp_path: Path) -> AsyncIterator[Harness]:
+    harness = Harness(migrated_url, tmp_path, ScriptedExecutor())
+    yield harness
+    await harness.close()
+
+
+@pytest.fixture
+async def reader(console: Harness) -> AsyncIterator[Reader]:
+    """`ada`, with a running job of hers."""
+    ada = await console.user("ada")
+    await console.bring_package(ada)
+    job = await console.running_job(ada)
+    app = create_app(console.services.settings, console.services.clock, executor=console.executor, roles=False)
+    app.state.services = console.services
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://console.test") as client:
+        yield Reader(console, client, job, await token_of(console, ada), ada)

@@ -5,69 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx2 as httpx
-import pytest
 
-from tests.tuneplane_server.executors.scripted import ScriptedExecutor
-from tests.tuneplane_server.harness import Harness
 from tests.tuneplane_server.telemetry.build import START, event, log, metric, sample
+from tests.tuneplane_server.telemetry.reading import token_of
 from tuneplane.client import types
-from tuneplane.client.shapes import mismatch
 from tuneplane_server.app import create_app
 from tuneplane_server.domain.classify import Exit
-from tuneplane_server.features.accounts.principal import READ, Principal
-from tuneplane_server.features.telemetry import shapes
 from tuneplane_server.features.telemetry.records import Batch
-
-
-@pytest.fixture
-async def console(migrated_url: str, tmp_path: Path) -> AsyncIterator[Harness]:
-    harness = Harness(migrated_url, tmp_path, ScriptedExecutor())
-    yield harness
-    await harness.close()
-
-
-class Reader:
-    """A person's client of one run."""
-
-    def __init__(self, console: Harness, client: httpx.AsyncClient, job: str, token: str | None) -> None:
-        self.console, self.client, self.job, self.token = console, client, job, token
-
-    async def get(self, path: str, **query) -> httpx.Response:
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        return await self.client.get(f"/api/v1/jobs/{self.job}/{path}", params=query, headers=headers)
-
-    async def json(self, path: str, shape: type, **query):
-        answer = await self.get(path, **query)
-        assert answer.status_code == 200, answer.text
-        found = answer.json()
-        assert mismatch(found, shape) is None
-        getattr(shapes, shape.__name__).model_validate(found)
-        return found
-
-    async def store(self, batch: Batch, attempt: int = 1) -> None:
-        await self.console.services.telemetry.store(self.job, attempt, batch)
-
-
-@pytest.fixture
-async def reader(console: Harness) -> AsyncIterator[Reader]:
-    """`ada`, with a running job of hers."""
-    ada = await console.user("ada")
-    await console.bring_package(ada)
-    job = await console.running_job(ada)
-    app = create_app(console.services.settings, console.services.clock, executor=console.executor, roles=False)
-    app.state.services = console.services
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://console.test") as client:
-        token = await token_of(console, ada)
-        yield Reader(console, client, job, token)
-
-
-async def token_of(console: Harness, user: Principal) -> str:
-    return (await console.services.accounts.create_token(user, "test", [READ], None, actor="test")).secret
-
 
 CALLS = ["metrics", "curves?name=a", "logs", "logs/raw", "samples", "stream", "artifacts", "artifacts/file?path=x"]
 

@@ -27,6 +27,7 @@ from tuneplane_server.features.packages.api import router as packages_router
 from tuneplane_server.features.projects.api import router as projects_router
 from tuneplane_server.features.queue.api import router as queue_router
 from tuneplane_server.features.telemetry.api import router as telemetry_router
+from tuneplane_server.features.telemetry.curves_api import router as curves_router
 from tuneplane_server.logs import configure_logs
 from tuneplane_server.services import Services
 from tuneplane_server.settings import Settings
@@ -48,6 +49,7 @@ ROUTERS = (
     jobs_router,
     queue_router,
     telemetry_router,
+    curves_router,
     artifacts_router,
     ingest_router,
     audit_router,

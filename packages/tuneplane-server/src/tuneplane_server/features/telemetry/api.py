@@ -1,4 +1,4 @@
-"""`/api/v1/jobs/{id}`: metrics, curves, logs, samples and the live stream. Times are Unix seconds; numbers that JSON lacks
+"""`/api/v1/jobs/{id}`: metrics, logs, samples and the live stream; curves are `curves_api`. Times are Unix seconds; numbers that JSON lacks
 travel as "NaN", "Infinity" and "-Infinity"."""
 
 from __future__ import annotations
@@ -6,20 +6,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 from fastapi import APIRouter, Header, Query, Request, Response
-from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
 from tuneplane.contract.words import TERMINAL_PHASES
 from tuneplane.i18n import _
-from tuneplane_server.domain import downsample
 from tuneplane_server.domain.cursors import FDS, CursorError, LogCursor, decode_log_cursor, encode_log_cursor
 from tuneplane_server.features.accounts.deps import Reader, services_of
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.presenting import present_list
 from tuneplane_server.features.telemetry import shapes
-from tuneplane_server.features.telemetry.curves import NAMES_AT_ONCE
+from tuneplane_server.features.telemetry.answers import described, json_answer
 from tuneplane_server.features.telemetry.log_reader import LogPage, LogQuery
 from tuneplane_server.features.telemetry.service import topic
 from tuneplane_server.features.telemetry.streaming import RunStream
@@ -38,49 +35,19 @@ Rank = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
 MainRank = Annotated[int, Query(ge=0, le=2**31 - 1)]
 MAX_CURSOR = 32 * 1024
 MAX_TAIL = 20_000
-MAX_POINTS_AT_ONCE = 200_000
 
 
-def _answers(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
-    """For the description of the API; see `shapes`."""
-    return {200: {"model": model}}
-
-
-@router.get("/metrics", responses=_answers(shapes.Metrics))
+@router.get("/metrics", responses=described(shapes.Metrics))
 async def metrics(request: Request, job_id: str, principal: Reader, rank: MainRank = 0) -> Response:
     """`{metrics: {name: {latest: {step, value, time}, min, max, count, attempts}}, refused_points}`; `refused_points`: of
     series that the limits did not let in."""
     services, row = await _job(request, principal, job_id)
     found = await services.telemetry.curves.metrics(row.id, rank)
     usage = await services.telemetry.usage(row.id)
-    return _json({"metrics": found, "refused_points": usage.refused_points})
+    return json_answer({"metrics": found, "refused_points": usage.refused_points})
 
 
-@router.get("/curves", responses=_answers(shapes.Curves))
-async def curves(
-    request: Request,
-    job_id: str,
-    principal: Reader,
-    name: Annotated[list[str], Query(min_length=1, max_length=NAMES_AT_ONCE)],
-    max_points: Annotated[int, Query(ge=downsample.MIN_POINTS, le=downsample.MAX_POINTS)] = 500,
-    attempt: Attempt = None,
-    rank: MainRank = 0,
-) -> Response:
-    """`{series: {name: [{attempt, step, time, value, epoch?, count, replaced_from}]}}`."""
-    services, row = await _job(request, principal, job_id)
-    names = [one for one in dict.fromkeys(name) if "\0" not in one]
-    if len(names) * max_points > MAX_POINTS_AT_ONCE:
-        raise refused(
-            "request-invalid",
-            _("that is too much for one answer"),
-            _("at most {count} points: fewer names, or a smaller max_points").format(count=MAX_POINTS_AT_ONCE),
-            field="max_points",
-        )
-    found = await services.telemetry.curves.curves(row.id, names, max_points=max_points, attempt=attempt, rank=rank)
-    return _json({"series": found})
-
-
-@router.get("/logs", responses=_answers(shapes.LogPage))
+@router.get("/logs", responses=described(shapes.LogPage))
 async def logs(
     request: Request,
     job_id: str,
@@ -102,7 +69,7 @@ async def logs(
     query = LogQuery(_cursor(cursor), _cursor(before), limit, attempt, rank, tail, grep, _time(since), fold)
     live = None if row.phase in TERMINAL_PHASES else row.attempt
     page = await services.telemetry.logs.page(row.id, query, live_attempt=live)
-    return _json(await _log_page(services, row.id, page))
+    return json_answer(await _log_page(services, row.id, page))
 
 
 @router.get("/logs/raw", responses={200: {"content": {"application/octet-stream": {}}}})
@@ -123,7 +90,7 @@ async def raw_logs(
     return StreamingResponse(parts, media_type="application/octet-stream", headers=headers)
 
 
-@router.get("/samples", responses=_answers(shapes.SamplePage))
+@router.get("/samples", responses=described(shapes.SamplePage))
 async def samples(
     request: Request,
     job_id: str,
@@ -152,7 +119,7 @@ async def samples(
     )
     following = encode_cursor(rows[limit - 1].id) if len(rows) > limit else None
     usage = await services.telemetry.usage(row.id)
-    return _json({"items": rows[:limit], "next_cursor": following, "dropped": usage.sample_dropped})
+    return json_answer({"items": rows[:limit], "next_cursor": following, "dropped": usage.sample_dropped})
 
 
 @router.get("/stream", responses={200: {"content": {"text/event-stream": {}}}})
@@ -230,7 +197,3 @@ async def _log_page(services: Services, job_id: str, page: LogPage) -> dict[str,
         "end": page.end,
         "dropped_bytes": usage.log_dropped_bytes,
     }
-
-
-def _json(answer: Any) -> Response:
-    return Response(msgspec.json.encode(answer), media_type="application/json", headers={"Cache-Control": "no-store"})

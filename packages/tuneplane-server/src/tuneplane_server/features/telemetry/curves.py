@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-from array import array
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.db.engine import Database
-from tuneplane_server.domain import downsample, series_codec
-from tuneplane_server.domain.series_codec import Columns, json_number, json_numbers
-from tuneplane_server.features.telemetry.merging import decode_places
-from tuneplane_server.features.telemetry.repo import metrics as repo
-from tuneplane_server.features.telemetry.repo.metrics import Chunk, Rollup, Series
+from tuneplane_server.domain import curve_axes, series_codec
+from tuneplane_server.domain.curve_axes import TOKEN_METRICS
+from tuneplane_server.domain.series_codec import json_number
+from tuneplane_server.features.telemetry.repo import curves as repo
+from tuneplane_server.features.telemetry.repo import metrics
+from tuneplane_server.features.telemetry.repo.curves import Steps
+from tuneplane_server.features.telemetry.repo.metrics import Series
 from tuneplane_server.features.telemetry.snapshots import snapshot
-from tuneplane_server.features.telemetry.tables import BLOCK_POINTS
+from tuneplane_server.features.telemetry.stored_curves import Stored, curve, entry, load
 
 NAMES_AT_ONCE = 100
 NAMES_SHOWN = 200  # of each run in a listing
 LIVE_POINTS = 20_000  # more new points than this, and a live page had better read the curves again
+TOKEN_POINTS = 2_000  # of the count of tokens that other curves are laid over
 INLINE_POINTS = 5_000  # more are worked on beside the event loop
 
 
-class _Stored(NamedTuple):
-    """All rows of one series: full blocks or only their rollups, and the loose chunks."""
+@dataclass(frozen=True, kw_only=True)
+class CurveQuery:
+    """`axis`: of `domain.curve_axes.AXES`; when given, every part has a column `x`. `steps`: only points of that range."""
 
-    series: Series
-    blocks: list[bytes]
-    rollups: list[Rollup]
-    chunks: list[Chunk]
+    names: Sequence[str]
+    max_points: int = 500
+    attempt: int | None = None
+    rank: int = 0
+    axis: str | None = None
+    steps: Steps | None = None
+
+
+type Curves = dict[str, list[dict[str, Any]]]
+"""name -> one entry per attempt."""
 
 
 class CurveReader:
@@ -43,7 +53,7 @@ class CurveReader:
         """name -> {latest: {step, value, time}, min, max, count, attempts}. Latest is of the newest attempt that has the
         metric; min and max are None when every value is NaN."""
         async with self._database.session() as session:
-            rows = await repo.series_of_run(session, job_id, rank=rank)
+            rows = await metrics.series_of_run(session, job_id, rank=rank)
         by_name: defaultdict[str, list[Series]] = defaultdict(list)
         for row in rows:
             by_name[row.name].append(row)
@@ -56,7 +66,7 @@ class CurveReader:
     async def latest_of(self, job_ids: Sequence[str], rank: int = 0) -> dict[str, dict[str, dict[str, Any]]]:
         """run -> metric -> {step, value, time}, of the newest attempt that has the metric."""
         async with self._database.session() as session:
-            rows = await repo.latest_of_runs(session, job_ids, rank, NAMES_SHOWN)
+            rows = await metrics.latest_of_runs(session, job_ids, rank, NAMES_SHOWN)
         result: dict[str, dict[str, dict[str, Any]]] = {job_id: {} for job_id in job_ids}
         for job_id, series in rows:  # by attempt: the newest comes last
             result[job_id][series.name] = _latest(series)
@@ -65,28 +75,45 @@ class CurveReader:
     async def last_steps(self, job_id: str) -> dict[int, int]:
         """Attempt -> the last step that its main rank reported; attempts that reported none are missing."""
         async with self._database.session() as session:
-            return await repo.last_steps(session, job_id)
+            return await metrics.last_steps(session, job_id)
 
     async def curves(
         self, job_id: str, names: Sequence[str], *, max_points: int, attempt: int | None, rank: int
-    ) -> dict[str, list[dict[str, Any]]]:
-        """name -> one entry per attempt: {attempt, step, time, value, epoch?, count, replaced_from}. Names that are not
-        there are left out. `replaced_from`: the step from which the next attempt reports anew, or None."""
+    ) -> Curves:
+        """The curves of one run over their steps."""
+        query = CurveQuery(names=names, max_points=max_points, attempt=attempt, rank=rank)
+        return (await self.of_runs({job_id: 0.0}, query))[job_id]
+
+    async def of_runs(self, starts: Mapping[str, float], query: CurveQuery) -> dict[str, Curves]:
+        """run -> name -> one entry per attempt: {attempt, step, time, value, epoch?, x?, count, replaced_from}. Names that are
+        not there are left out. `replaced_from`: the step from which the next attempt reports anew, or None.
+
+        `starts`: run -> when it began (Unix seconds), which is zero on the axis `relative`.
+        """
+        ids = list(starts)
         async with snapshot(self._database) as session:
-            found = await repo.series_of_run(session, job_id, rank=rank, names=names, attempt=attempt)
-            stored = [await _load(session, series, max_points) for series in found]
+            found = await repo.series_of_runs(session, ids, rank=query.rank, names=query.names, attempt=query.attempt)
+            every = [series for of_run in found.values() for series in of_run]
+            stored = iter(await load(session, every, query.max_points, query.steps))
+            by_run = {job_id: [next(stored) for _series in of_run] for job_id, of_run in found.items()}
+            tokens = await self._tokens(session, ids, query) if query.axis == "tokens" else {}
 
-        def work() -> dict[str, list[dict[str, Any]]]:
-            result: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-            for one in stored:
-                result[one.series.name].append(_curve(one, max_points))
-            for attempts in result.values():
-                for earlier, later in pairwise(attempts):
-                    earlier["replaced_from"] = later["step"][0] if later["step"] else None
-            return result
+        def work() -> dict[str, Curves]:
+            return {
+                job_id: _curves_of_run(by_run.get(job_id, []), query, starts[job_id], tokens.get(job_id, []))
+                for job_id in ids
+            }
 
-        points = sum(min(one.series.count, 20 * max_points) for one in stored)
+        points = sum(one.points for of_run in by_run.values() for one in of_run)
         return await asyncio.to_thread(work) if points > INLINE_POINTS else work()
+
+    async def _tokens(self, session: AsyncSession, ids: Sequence[str], query: CurveQuery) -> dict[str, list[Stored]]:
+        """run -> the attempts of its running count of tokens."""
+        found = await repo.series_of_runs(session, ids, rank=query.rank, names=TOKEN_METRICS, attempt=query.attempt)
+        chosen = {job_id: _first_known(series) for job_id, series in found.items()}
+        every = [series for of_run in chosen.values() for series in of_run]
+        stored = iter(await load(session, every, TOKEN_POINTS, None))
+        return {job_id: [next(stored) for _series in of_run] for job_id, of_run in chosen.items()}
 
     async def changes(self, job_id: str, after: int, rank: int = 0) -> dict[str, list[dict[str, Any]]] | None:
         """The points of batches newer than position `after`, in the shape of `curves`; None when the reader had better
@@ -94,58 +121,50 @@ class CurveReader:
         result: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         points = 0
         async with snapshot(self._database) as session:
-            for series in await repo.series_of_run(session, job_id, rank=rank, after=after):
+            for series in await metrics.series_of_run(session, job_id, rank=rank, after=after):
                 assert series.id is not None
-                if series.blocks and await repo.newest_block_position(session, series.id) > after:
+                if series.blocks and await metrics.newest_block_position(session, series.id) > after:
                     return None
-                chunks = await repo.chunks(session, series.id, after=after)
+                chunks = await metrics.chunks(session, series.id, after=after)
                 points += sum(chunk.count for chunk in chunks)
                 if points > LIVE_POINTS:
                     return None
                 if chunks:
                     data = series_codec.joined([series_codec.decode(chunk.data, chunk.count) for chunk in chunks])
-                    result[series.name].append(_entry(series, data))
+                    result[series.name].append(entry(series, data))
         return result
 
 
-async def _load(session: AsyncSession, series: Series, max_points: int) -> _Stored:
-    assert series.id is not None
-    thin = downsample.bucket_width(series.count, max_points, has_nan=False) >= downsample.ROLLUP_WIDTH
-    blocks = await repo.blocks(session, series.id) if series.blocks and not thin else []
-    rollups = await repo.rollups(session, series.id) if series.blocks and thin else []
-    return _Stored(series, blocks, rollups, await repo.chunks(session, series.id))
+def _curves_of_run(stored: list[Stored], query: CurveQuery, start: float, tokens: list[Stored]) -> Curves:
+    result: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for one in stored:
+        result[one.series.name].append(curve(one, query.max_points, query.steps))
+    for attempts in result.values():
+        for earlier, later in pairwise(attempts):
+            earlier["replaced_from"] = later["step"][0] if later["step"] else None
+    if query.axis is not None:
+        known = {one.series.attempt: curve(one, TOKEN_POINTS) for one in tokens}
+        for part in (part for attempts in result.values() for part in attempts):
+            part["x"] = _x(part, query.axis, start, known.get(part["attempt"]))
+    return dict(result)
 
 
-def _curve(stored: _Stored, max_points: int) -> dict[str, Any]:
-    parts = [series_codec.decode(data, BLOCK_POINTS) for data in stored.blocks]
-    parts += [series_codec.decode(rollup.data, rollup.count) for rollup in stored.rollups]
-    places = [
-        rollup.block * BLOCK_POINTS + place for rollup in stored.rollups for place in decode_places(rollup.places)
-    ]
-    parts += [series_codec.decode(chunk.data, chunk.count) for chunk in stored.chunks]
-    data = series_codec.joined(parts)
-    total = len(data.step)
-    positions: array[int] | None = None
-    if stored.rollups:
-        loose = sum(chunk.count for chunk in stored.chunks)
-        start = len(stored.rollups) * BLOCK_POINTS
-        positions, total = array("q", [*places, *range(start, start + loose)]), start + loose
-    width = downsample.bucket_width(total, max_points, has_nan=downsample.has_nan(data.value))
-    return _entry(stored.series, data.take(downsample.choose(data.value, width, positions)), total)
+def _x(part: dict[str, Any], axis: str, start: float, tokens: dict[str, Any] | None) -> list[Any]:
+    """What the points lie over; None where that is not known."""
+    if axis == "relative":
+        return curve_axes.relative([float(time) for time in part["time"]], start)
+    if axis == "tokens":
+        if tokens is None:
+            return [None] * len(part["step"])
+        return curve_axes.at_steps(part["step"], tokens["step"], [float(value) for value in tokens["value"]])
+    column: list[Any] = part.get(axis) or [None] * len(part["step"])
+    return column
 
 
-def _entry(series: Series, data: Columns, total: int | None = None) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "attempt": series.attempt,
-        "step": data.step.tolist(),
-        "time": json_numbers(data.time),
-        "value": json_numbers(data.value),
-    }
-    if data.epoch is not None:
-        entry["epoch"] = json_numbers(data.epoch)
-    if total is not None:
-        entry |= {"count": total, "replaced_from": None}
-    return entry
+def _first_known(found: list[Series]) -> list[Series]:
+    names = {series.name for series in found}
+    name = next((name for name in TOKEN_METRICS if name in names), None)
+    return [series for series in found if series.name == name]
 
 
 def _latest(series: Series) -> dict[str, Any]:

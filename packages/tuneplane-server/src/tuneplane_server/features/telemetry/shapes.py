@@ -41,19 +41,26 @@ class Metrics(_Shape):
 
 
 class CurvePart(_Shape):
-    """Columns of equal length. `count`: points before thinning. `replaced_from`: step from which the next attempt counts."""
+    """Columns of equal length. `count`: points before thinning. `replaced_from`: step from which the next attempt counts.
+
+    `x`: what `?x=` asks to draw over; null where it is not known."""
 
     attempt: int
     step: list[int]
     time: list[Number]
     value: list[Number]
     epoch: list[Number] | None = None
+    x: list[Number | None] | None = None
     count: int
     replaced_from: int | None
 
 
 class Curves(_Shape):
     series: dict[str, list[CurvePart]]
+
+
+class RunCurves(_Shape):
+    runs: dict[str, Curves]
 
 
 class LogLine(_Shape):

@@ -200,27 +200,6 @@ async def chunks(session: AsyncSession, series_id: int, *, after: int | None = N
     return [Chunk(*row) for row in await session.execute(query)]
 
 
-class Rollup(NamedTuple):
-    block: int
-    count: int
-    places: bytes
-    data: bytes
-
-
-async def rollups(session: AsyncSession, series_id: int) -> list[Rollup]:
-    query = (
-        select(BLOCKS.c.block, BLOCKS.c.rollup_count, BLOCKS.c.rollup_places, BLOCKS.c.rollup)
-        .where(BLOCKS.c.series_id == series_id)
-        .order_by(BLOCKS.c.block)
-    )
-    return [Rollup(*row) for row in await session.execute(query)]
-
-
-async def blocks(session: AsyncSession, series_id: int) -> list[bytes]:
-    query = select(BLOCKS.c.data).where(BLOCKS.c.series_id == series_id).order_by(BLOCKS.c.block)
-    return list(await session.scalars(query))
-
-
 async def newest_block_position(session: AsyncSession, series_id: int) -> int:
     query = select(func.max(BLOCKS.c.position_last)).where(BLOCKS.c.series_id == series_id)
     return (await session.scalar(query)) or 0
