@@ -163,6 +163,8 @@ def test_a_file_is_removed_when_its_writer_has_moved_on(tmp_path: Path) -> None:
     writer.write("0-1.0.ndjson", "b\n")
     writer.write("0-1.1.ndjson", "c\n")
     assert list(files.lines()) == [b"b", b"c"]
+    assert (tmp_path / "0-1.0.ndjson").exists(), "its records may not be in the spool yet"
+    assert list(files.lines()) == []
     assert [path.name for path in tmp_path.iterdir()] == ["0-1.1.ndjson"]
 
 

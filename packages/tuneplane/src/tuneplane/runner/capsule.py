@@ -48,6 +48,11 @@ class Capsule:
         return list((self.recipe.get("artifacts") or {}).get("checkpoints") or []) or ["checkpoints/checkpoint-*"]
 
     @property
+    def secrets(self) -> List[str]:
+        """Names of the variables whose values are nobody's to read."""
+        return [str(name) for name in self.spec.get("secrets") or []]
+
+    @property
     def observability(self) -> str:
         return str(self.spec["framework"].get("observability", "platform"))
 

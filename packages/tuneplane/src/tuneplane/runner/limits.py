@@ -49,6 +49,11 @@ OUTSIDE_SECONDS = 30.0
 OUTSIDE_ENTRIES = 5_000
 CHECKPOINTS = 1_000
 
+# Secrets: shorter values are left in, and named; shorter encoded parts stand in too much that is no secret.
+SECRET_LEAST = 6
+ENCODED_LEAST = 8
+
 # Reports
 REPORT_READ_BYTES = 4 * 1024 * 1024
 REPORT_LINE_BYTES = 8 * 1024 * 1024
+SOURCE_SECONDS = 0.1  # at a time; then the output has its turn

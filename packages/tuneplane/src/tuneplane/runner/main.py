@@ -25,7 +25,7 @@ from tuneplane.runner.metric_names import MetricNames
 from tuneplane.runner.outcome import STOPPED_BEFORE_START, outcome_of, outcome_path
 from tuneplane.runner.process_tree import become_subreaper
 from tuneplane.runner.recorder import to_stderr
-from tuneplane.runner.report_files import ReportFiles
+from tuneplane.runner.report_files import ReportFiles, Reports
 from tuneplane.runner.report_lines import ReportLines
 from tuneplane.runner.reporting import Reporting, running_archive
 from tuneplane.runner.second_start import follow_earlier
@@ -122,7 +122,7 @@ class Runner:
         if self._told_to_stop():
             return None
         become_subreaper()
-        self._recorder.follow_reports(ReportFiles(os.path.join(self._work_dir, REPORT_DIR)), self._reports)
+        self._recorder.follow(Reports(ReportFiles(os.path.join(self._work_dir, REPORT_DIR)), self._reports))
         trainer = Trainer(command.argv, cwd, environment, self._reporting.output)
         self._started_at = time()
         self._reporting.state("running")
@@ -180,7 +180,9 @@ class Runner:
         reason = failure.code if failure is not None else None
         detail = failure.detail if failure is not None else self._detail(ending)
         stopped = self._stop.cause is not None and failure is None
-        outcome = outcome_of(self._capsule, self._rank, ending, stopped, reason, detail, self._started_at)
+        outcome = self._reporting.redactor.json(
+            outcome_of(self._capsule, self._rank, ending, stopped, reason, detail, self._started_at)
+        )
         outcome["log_tail"] = self._reporting.output.tail()
         outcome["lost"] = self._reporting.lost()
         if self._rank == 0:

@@ -7,7 +7,7 @@ import re
 import threading
 from collections import deque
 from time import time
-from typing import Deque, Dict, List, NamedTuple, Tuple
+from typing import Callable, Deque, Dict, List, NamedTuple, Tuple
 
 from tuneplane.contract.words import MAX_LOG_CHUNK_BYTES
 from tuneplane.runner import limits
@@ -31,9 +31,15 @@ class OutputQueue:
     that time (a hanging disk), output is counted and dropped until it does: a full pipe would stop the trainer.
     """
 
-    def __init__(self, max_bytes: int = limits.QUEUE_BYTES, patience: float = limits.BURST_SECONDS) -> None:
+    def __init__(
+        self,
+        max_bytes: int = limits.QUEUE_BYTES,
+        patience: float = limits.BURST_SECONDS,
+        redact: Callable[[bytes], bytes] = bytes,
+    ) -> None:
         self._max_bytes = max_bytes
         self._patience = patience
+        self._redact = redact
         self._chunks: Deque[Chunk] = deque()
         self._bytes = 0
         self._lost = [0, 0]
@@ -44,6 +50,7 @@ class OutputQueue:
         self._room = threading.Condition(lock)
         self._tail: Deque[bytes] = deque()
         self._tail_bytes = 0
+        self._tail_cut = False
 
     def put(self, fd: str, data: bytes) -> None:
         with self._filled:
@@ -92,7 +99,10 @@ class OutputQueue:
         the one line that says why the first rank failed stands in front of all of them.
         """
         with self._filled:
-            data = b"".join(self._tail)
+            data, cut = b"".join(self._tail), self._tail_cut
+        if cut:
+            data = data[data.find(b"\n") + 1 :]  # the rest of a line may be the rest of a secret
+        data = self._redact(data)
         text = data.decode("utf-8", "replace").replace("\0", "\ufffd")
         if len(text) > limits.LOG_TAIL_CHARS:
             text = without_frames(text)
@@ -107,6 +117,7 @@ class OutputQueue:
         self._tail_bytes += len(data)
         while self._tail_bytes - len(self._tail[0]) >= limits.LOG_TAIL_BYTES:
             self._tail_bytes -= len(self._tail.popleft())
+            self._tail_cut = True
 
 
 class LogChunks:

@@ -7,28 +7,32 @@ import sys
 import threading
 from collections import deque
 from time import time
-from typing import Any, Callable, Deque, Dict, Mapping, Optional
+from typing import Any, Callable, Deque, Dict, List, Mapping
 
-from tuneplane.contract.words import STREAM_EVENT, STREAM_LOG
+from tuneplane.contract.words import STREAM_EVENT, STREAM_LOG, STREAM_METRIC
 from tuneplane.runner import limits
 from tuneplane.runner.output import Chunk, LogChunks, OutputQueue
-from tuneplane.runner.report_files import ReportFiles
-from tuneplane.runner.report_lines import ReportLines
+from tuneplane.runner.redaction import RedactedChunks, Redactor
+from tuneplane.runner.sources import Record, Source, Turns
 from tuneplane.runner.spool import Spool
 
 
 class Recorder:
-    """`say` and `event` may be called from any thread. `settle` returns when all that happened before is on disk."""
+    """`say` and `event` may be called from any thread. `settle` returns when all that happened before is on disk.
 
-    def __init__(self, spool: Spool, output: OutputQueue, poke: Callable[[], None]) -> None:
+    Everything passes `redactor` before it reaches the spool.
+    """
+
+    def __init__(self, spool: Spool, output: OutputQueue, poke: Callable[[], None], redactor: Redactor) -> None:
         self.output = output
+        self._redactor = redactor
+        self._redacted = RedactedChunks(redactor)
         self._spool = spool
         self._poke = poke
         self._events: Deque[Dict[str, Any]] = deque()
         self._chunks = LogChunks()
-        self._files: Optional[ReportFiles] = None
-        self._lines: Optional[ReportLines] = None
-        self._bad_lines_said = False
+        self._sources: List[Turns] = []
+        self._said: Dict[str, None] = {}
         self._wanted = 0  # settle requests
         self._settled = 0
         self._condition = threading.Condition()
@@ -38,8 +42,9 @@ class Recorder:
     def start(self) -> None:
         self._thread.start()
 
-    def follow_reports(self, files: ReportFiles, lines: ReportLines) -> None:
-        self._lines, self._files = lines, files
+    def follow(self, source: Source) -> None:
+        """Take records from there too, from now on."""
+        self._sources.append(Turns(source))
 
     def event(self, name: str, data: Mapping[str, Any]) -> None:
         self._events.append({"time": time(), "event": name, "data": dict(data)})
@@ -47,7 +52,7 @@ class Recorder:
 
     def say(self, text: str) -> None:
         """The runner's own words: stderr, and the log stream as `runner`."""
-        line = f"tuneplane: {text}\n"
+        line = f"tuneplane: {self._redactor.text(text)}\n"
         to_stderr(line)
         self.output.put("runner", line.encode("utf-8", "replace"))
 
@@ -89,9 +94,10 @@ class Recorder:
     def _record_all(self, everything: bool) -> None:
         try:
             self._record_output(everything)
-            self._record_reports()
+            for turns in self._sources:
+                self._record_source(turns, everything)
             while self._events:
-                self._spool.append(STREAM_EVENT, self._spool.machine_rank, self._events.popleft())
+                self._append(Record(STREAM_EVENT, self._spool.machine_rank, self._events.popleft()))
             if self._spool.flush(final=everything):
                 self._poke()
         except Exception as error:  # noqa: BLE001 - the trainer's pipes must be read on, whatever happens here
@@ -101,23 +107,39 @@ class Recorder:
         chunks, lost, size = self.output.take()
         if lost:
             self._spool.note_loss(STREAM_LOG, lost, size)
-        for chunk in self._chunks.feed(chunks) + self._chunks.release(time(), everything):
+        now = time()
+        redacted = self._redacted.feed(chunks) + self._redacted.release(now, everything)
+        for chunk in self._chunks.feed(redacted) + self._chunks.release(now, everything):
             self._spool.append(STREAM_LOG, self._spool.machine_rank, log_body(chunk))
 
-    def _record_reports(self) -> None:
-        files, lines = self._files, self._lines
-        if files is None or lines is None:
-            return
-        for line in files.lines():
-            for record in lines.records(line):
-                self._spool.append(record.stream, record.rank, record.body)
-        bad = lines.bad + files.too_long
-        if bad and not self._bad_lines_said:
-            self._bad_lines_said = True
-            self.warn(
-                "report-line",
-                f"{bad} entries of the report directory are not what tuneplane.report writes; they are left out",
+    def _record_source(self, turns: Turns, everything: bool) -> None:
+        """A source that fails is asked again next time and holds nothing else up."""
+        try:
+            for record in turns.take_all() if everything else turns.take(limits.SOURCE_SECONDS):
+                self._append(record)
+        except Exception as error:  # noqa: BLE001 - what a trainer writes may be anything
+            turns.give_up()
+            self._warn_once(
+                f"{turns.source.code}-failed", f"reading failed and goes on: {type(error).__name__}: {error}"
             )
+        problem = turns.source.problem()
+        if problem:
+            self._warn_once(turns.source.code, problem)
+        if turns.unfinished:
+            self.output.wake()
+
+    def _append(self, record: Record) -> None:
+        body = record.body
+        if record.stream == STREAM_METRIC:
+            body = {"series": {self._redactor.text(name): columns for name, columns in body["series"].items()}}
+        else:
+            body = self._redactor.json(body)
+        self._spool.append(record.stream, record.rank, body)
+
+    def _warn_once(self, code: str, text: str) -> None:
+        if code not in self._said:
+            self._said[code] = None
+            self.warn(code, text)
 
 
 def log_body(chunk: Chunk) -> Dict[str, Any]:

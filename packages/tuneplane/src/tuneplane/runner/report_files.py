@@ -7,8 +7,30 @@ import re
 from typing import Dict, Iterator, List, Tuple
 
 from tuneplane.runner import limits
+from tuneplane.runner.files import remove
+from tuneplane.runner.report_lines import ReportLines
+from tuneplane.runner.sources import Record
 
 _NAME = re.compile(r"(?P<writer>[0-9]+-[0-9]+)\.(?P<number>[0-9]+)\.ndjson\Z")
+
+
+class Reports:
+    """What `tuneplane.report` says in the trainer's processes, as a source of records."""
+
+    code = "report-line"
+
+    def __init__(self, files: ReportFiles, lines: ReportLines) -> None:
+        self._files, self._lines = files, lines
+
+    def records(self, final: bool) -> Iterator[Record]:
+        for line in self._files.lines():
+            yield from self._lines.records(line)
+
+    def problem(self) -> str:
+        bad = self._lines.bad + self._files.too_long
+        if not bad:
+            return ""
+        return f"{bad} entries of the report directory are not what tuneplane.report writes; they are left out"
 
 
 class ReportFiles:
@@ -18,18 +40,26 @@ class ReportFiles:
         self._directory = directory
         self._offsets: Dict[str, int] = {}
         self._skipping: Dict[str, None] = {}
+        self._done: List[str] = []
         self.too_long = 0
 
     def lines(self) -> Iterator[bytes]:
         """Every line that is complete now and was not given before."""
+        self._remove_done()
         for name, has_newer in self._files():
             path = os.path.join(self._directory, name)
             yield from self._read(path)
             if has_newer:
-                # The writer moves on only after its last write here, so what was just read is all there is.
-                os.unlink(path)
-                self._offsets.pop(path, None)
-                self._skipping.pop(path, None)
+                # The writer moves on only after its last write here, so what was just read is all there is. It is removed
+                # at the next look: by then the records are in the spool.
+                self._done.append(path)
+
+    def _remove_done(self) -> None:
+        for path in self._done:
+            remove(path)
+            self._offsets.pop(path, None)
+            self._skipping.pop(path, None)
+        self._done = []
 
     def _files(self) -> List[Tuple[str, bool]]:
         try:

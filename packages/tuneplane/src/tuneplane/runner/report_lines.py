@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, Optional
 
 from tuneplane.contract.words import MAX_SAMPLE_BYTES, STREAM_EVENT, STREAM_METRIC, STREAM_SAMPLE
 from tuneplane.runner.metric_names import MetricNames
+from tuneplane.runner.sources import Record
 
 _SAMPLE_KINDS = ("completion", "preference", "conversation")
 _ODD_NUMBERS = ("NaN", "Infinity", "-Infinity")
 _EXACT_INT = 2**53
 _MAX_RANK = 2**20
-
-
-class Record(NamedTuple):
-    stream: str
-    rank: int
-    body: Dict[str, Any]
 
 
 class ReportLines:

@@ -12,6 +12,7 @@ from tuneplane.runner.cursor import Cursor
 from tuneplane.runner.heartbeat import Heartbeat
 from tuneplane.runner.output import OutputQueue
 from tuneplane.runner.recorder import Recorder
+from tuneplane.runner.redaction import Redactor, secrets_of
 from tuneplane.runner.shipper import Shipper
 from tuneplane.runner.spool import Spool
 from tuneplane.runner.wire import IngestClient
@@ -23,9 +24,10 @@ class Reporting:
     """Without a token or a usable URL everything stays in the spool, for the engine to send later."""
 
     def __init__(self, capsule: Capsule, rank: int, environ: Mapping[str, str], on_cancel: Callable[[], None]) -> None:
-        self.output = OutputQueue()
+        self.redactor = Redactor(secrets_of(environ, capsule.secrets))
+        self.output = OutputQueue(redact=self.redactor.raw)
         self.spool = Spool(capsule.spool_dir, capsule.attempt, rank, _spool_bytes(environ))
-        self.recorder = Recorder(self.spool, self.output, self._poke)
+        self.recorder = Recorder(self.spool, self.output, self._poke, self.redactor)
         self._shipper: Optional[Shipper] = None
         self._heartbeat: Optional[Heartbeat] = None
         token = environ.get(ENV_INGEST_TOKEN, "")
@@ -44,6 +46,12 @@ class Reporting:
 
     def start(self) -> None:
         self.recorder.start()
+        if self.redactor.too_short:
+            names = ", ".join(self.redactor.too_short)
+            self.recorder.warn(
+                "secret-too-short",
+                f"shorter than {limits.SECRET_LEAST} characters and therefore not redacted where they are printed: {names}",
+            )
         if self._shipper is not None and self._heartbeat is not None:
             self._shipper.start()
             self._heartbeat.start()
