@@ -23,6 +23,7 @@ from tuneplane_server.executors.port import (
     Finding,
     Handle,
     LaunchPlan,
+    NodeFigures,
     NodeInfo,
     Observation,
 )
@@ -98,6 +99,9 @@ class MortalExecutor:
 
     async def nodes(self) -> list[NodeInfo]:
         return await self._life.effect(self._real.nodes())
+
+    async def sample(self, node: str) -> NodeFigures | None:
+        return await self._life.effect(self._real.sample(node))
 
     async def launch(self, plan: LaunchPlan) -> Handle:
         return await self._life.effect(self._real.launch(plan))

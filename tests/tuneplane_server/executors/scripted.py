@@ -16,6 +16,7 @@ from tuneplane_server.executors.port import (
     GpuInfo,
     Handle,
     LaunchPlan,
+    NodeFigures,
     NodeInfo,
     Observation,
 )
@@ -51,6 +52,9 @@ class ScriptedExecutor:
     # Awaited inside `launch`, after the container exists and before the caller hears of it.
     before_launch_returns: Callable[[], object] | None = None
     observe_errors: dict[str, Exception] = field(default_factory=dict)
+    invented: bool = True  # its cards are
+    # What `sample` answers; None: nothing is measured.
+    measured: Callable[[], NodeFigures | None] = lambda: None
 
     async def open(self) -> None:
         return None
@@ -66,8 +70,12 @@ class ScriptedExecutor:
 
     async def nodes(self) -> list[NodeInfo]:
         self._ask()
-        cards = tuple(GpuInfo(index, "h200", "invented", None, simulated=True) for index in range(self.gpus))
+        cards = tuple(GpuInfo(index, "h200", "invented", None, simulated=self.invented) for index in range(self.gpus))
         return [NodeInfo("node", self.cpus, 1_000_000, cards)]
+
+    async def sample(self, node: str) -> NodeFigures | None:
+        self._ask()
+        return self.measured()
 
     async def launch(self, plan: LaunchPlan) -> Handle:
         self._ask()

@@ -23,7 +23,9 @@ from tuneplane_server.executors.port import (
     Handle,
     LaunchPlan,
     MachinePlan,
+    NodeFigures,
     Observation,
+    RunFigures,
 )
 from tuneplane_server.settings import load_settings
 
@@ -168,6 +170,22 @@ async def test_there_is_a_machine_with_cpus(stage: Stage) -> None:
     (node,) = await stage.executor.nodes()
     assert node.cpus >= 1
     assert node.memory_gb > 0
+
+
+async def test_a_node_is_measured_with_what_runs_there_and_an_unknown_one_is_not(stage: Stage) -> None:
+    handle = await stage.executor.launch(stage.plan(SLEEPS))
+    (node,) = await stage.executor.nodes()
+    if isinstance(stage.executor, ScriptedExecutor):
+        runs = (RunFigures(handle.job_id, 1, {"memory_used": 1.0}),)
+        stage.executor.measured = lambda: NodeFigures(node.name, 1.0, {"memory_used": 1.0}, (), runs)
+    seen = await stage.executor.sample(node.name)
+    assert seen is not None
+    assert (seen.node, seen.figures["memory_used"] > 0) == (node.name, True)
+    assert [(run.job_id, run.attempt, run.figures["memory_used"] > 0) for run in seen.runs] == [
+        (handle.job_id, 1, True)
+    ]
+    if isinstance(stage.executor, LocalExecutor):
+        assert await stage.executor.sample("elsewhere") is None
 
 
 async def test_the_run_of_another_console_is_unknown_and_never_gone(tmp_path: Path) -> None:

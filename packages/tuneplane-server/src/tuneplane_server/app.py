@@ -21,6 +21,7 @@ from tuneplane_server.features.audit.api import router as audit_router
 from tuneplane_server.features.catalog.api import router as catalog_router
 from tuneplane_server.features.governance.api import router as governance_router
 from tuneplane_server.features.hardware.api import router as hardware_router
+from tuneplane_server.features.hardware.job_api import router as job_hardware_router
 from tuneplane_server.features.ingest.api import router as ingest_router
 from tuneplane_server.features.jobs.api import router as jobs_router
 from tuneplane_server.features.packages.api import router as packages_router
@@ -45,6 +46,7 @@ ROUTERS = (
     projects_router,
     catalog_router,
     hardware_router,
+    job_hardware_router,
     packages_router,
     jobs_router,
     queue_router,

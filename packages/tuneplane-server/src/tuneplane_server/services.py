@@ -20,6 +20,7 @@ from tuneplane_server.features.audit.service import AuditService
 from tuneplane_server.features.catalog.service import CatalogService
 from tuneplane_server.features.governance.service import GovernanceService
 from tuneplane_server.features.governance.usage import UsageService
+from tuneplane_server.features.hardware.figures import HardwareFigures
 from tuneplane_server.features.hardware.service import HardwareService
 from tuneplane_server.features.ingest.gate import Gate
 from tuneplane_server.features.ingest.service import IngestService
@@ -156,6 +157,11 @@ class Services:
     @cached_property
     def hardware(self) -> HardwareService:
         return HardwareService(self.database, self.clock, self.executor)
+
+    @cached_property
+    def figures(self) -> HardwareFigures:
+        fresh = timedelta(seconds=max(60.0, 3 * self.settings.hardware_seconds))
+        return HardwareFigures(self.database, self.clock, fresh)
 
     @cached_property
     def governance(self) -> GovernanceService:

@@ -135,6 +135,12 @@ class Settings(BaseModel):
     package_max_mb: int = Field(default=512, ge=1, description="Largest package a submit may upload, MiB.")
     log_quota_mb: int = Field(default=256, ge=1, description="Log bytes kept for one run, MiB.")
     observe_seconds: float = Field(default=2.0, gt=0.05, le=300, description="How often live runs are observed.")
+    hardware_seconds: float = Field(
+        default=10.0, ge=1, le=3600, description="How often machines, cards and runs are measured."
+    )
+    hardware_days: int = Field(
+        default=30, ge=1, le=3660, description="How long the figures of machines are kept; those of a run go with it."
+    )
     lease_seconds: float = Field(default=60.0, ge=5, le=3600, description="How long a background claim lasts.")
     start_timeout_seconds: int = Field(default=900, ge=10, description="How long a run may stay in starting.")
 

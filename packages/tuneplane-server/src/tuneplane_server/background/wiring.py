@@ -17,6 +17,7 @@ from tuneplane_server.background.orphans import OrphanSweeper
 from tuneplane_server.background.placer import Placer
 from tuneplane_server.background.reaper import Reaper
 from tuneplane_server.background.roles import BackgroundRoles
+from tuneplane_server.background.sampler import Sampler
 from tuneplane_server.background.watchdog import Watchdog
 from tuneplane_server.background.writing import RoleWriter
 from tuneplane_server.domain.watch import WatchPolicy
@@ -72,6 +73,14 @@ def build_roles(services: Services) -> BackgroundRoles:
         settings.storage_root,
         services.measure_space,
     )
+    sampler = Sampler(
+        services.clock,
+        executor,
+        services.hardware,
+        services.figures,
+        interval=settings.hardware_seconds,
+        keep=timedelta(days=settings.hardware_days),
+    )
     roles = (
         placer,
         launcher,
@@ -79,6 +88,7 @@ def build_roles(services: Services) -> BackgroundRoles:
         reaper,
         Hasher(writer, services.artifacts),
         OrphanSweeper(writer, executor),
+        sampler,
         watchdog,
     )
     return BackgroundRoles(services.clock, services.ledger, leases, services.wakeups, roles)

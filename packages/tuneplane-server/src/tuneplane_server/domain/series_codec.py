@@ -139,6 +139,16 @@ def non_finite_name(value: float) -> str:
     return "Infinity" if value > 0 else "-Infinity"
 
 
+def column_bytes(column: array[Any]) -> bytes:
+    """One column as it lies in a compressed chunk."""
+    return _transposed(_little_endian(column).tobytes())
+
+
+def column_of(kind: str, data: bytes) -> array[Any]:
+    """The column that `column_bytes` gave."""
+    return _column(kind, _original(data))
+
+
 def _transposed(column: bytes) -> bytes:
     return b"".join(column[index::WIDTH] for index in range(WIDTH))
 

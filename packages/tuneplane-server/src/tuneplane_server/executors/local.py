@@ -24,6 +24,7 @@ from tuneplane_server.domain.classify import Exit
 from tuneplane_server.domain.reasons import REASONS
 from tuneplane_server.executors.port import (
     Capabilities,
+    CardFigures,
     CleanupState,
     ExecutorUnreachableError,
     Finding,
@@ -33,8 +34,10 @@ from tuneplane_server.executors.port import (
     LaunchPlan,
     LaunchRefusedError,
     MachinePlan,
+    NodeFigures,
     NodeInfo,
     Observation,
+    RunFigures,
     launch_name,
 )
 from tuneplane_server.settings import Settings
@@ -94,6 +97,19 @@ class LocalExecutor:
         except (NodeError, OSError) as error:
             raise ExecutorUnreachableError(str(error)) from error
         return [self._node(inventory)]
+
+    async def sample(self, node: str) -> NodeFigures | None:
+        try:
+            seen = await self._engine.sample()
+        except (NodeError, OSError) as error:
+            raise ExecutorUnreachableError(str(error)) from error
+        if seen.hostname != node:
+            return None
+        cards = tuple(CardFigures(card.index, card.simulated, card.figures) for card in seen.cards)
+        runs = tuple(
+            RunFigures(job.labels[LABEL_JOB], int(job.labels[LABEL_ATTEMPT]), job.figures) for job in seen.jobs
+        )
+        return NodeFigures(node, seen.time, seen.figures, cards, runs, seen.problem)
 
     async def launch(self, plan: LaunchPlan) -> Handle:
         (machine,) = plan.machines

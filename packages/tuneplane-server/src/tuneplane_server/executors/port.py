@@ -78,6 +78,36 @@ class MachinePlan:
 
 
 @dataclass(frozen=True)
+class CardFigures:
+    """What one card was measured to do; the names are `tuneplane_node.engine.sampling.samples`'. Invented cards have no figures."""
+
+    index: int
+    simulated: bool
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """What one attempt uses on a node."""
+
+    job_id: str
+    attempt: int
+    figures: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class NodeFigures:
+    """What a node and everything on it uses at one moment. `time`: Unix seconds of its clock. `problem`: why its cards tell nothing."""
+
+    node: str
+    time: float
+    figures: Mapping[str, float]
+    cards: tuple[CardFigures, ...] = ()
+    runs: tuple[RunFigures, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
     """Everything a launch needs. `read_only`/`writable`: directories the job sees, at their own paths."""
 
@@ -191,6 +221,11 @@ class Executor(Protocol):
 
     async def nodes(self) -> list[NodeInfo]:
         """The machines. Raises `ExecutorUnreachableError`."""
+        ...
+
+    async def sample(self, node: str) -> NodeFigures | None:
+        """What a node of `nodes` uses now; rates are since the last call. None: nothing is measured here, or the node is unknown.
+        Raises `ExecutorUnreachableError`."""
         ...
 
     async def launch(self, plan: LaunchPlan) -> Handle:

@@ -1,4 +1,4 @@
-"""/api/v1/hardware: profiles, nodes, what the executor can do."""
+"""/api/v1/hardware: profiles, nodes with their newest figures, what the executor can do."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ router = APIRouter(prefix="/api/v1/hardware", tags=["hardware"])
 @router.get("")
 async def hardware(request: Request, _principal: Reader) -> dict[str, Any]:
     services = services_of(request)
-    overview = await services.hardware.overview()
+    overview = await services.hardware.overview(await services.figures.latest())
     return overview | {"capabilities": {"executor": services.executor.name, **asdict(services.executor.capabilities())}}

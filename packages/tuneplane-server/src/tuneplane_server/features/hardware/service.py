@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,6 +17,7 @@ from tuneplane_server.domain.placement import Assignment, Hold, Machine, NoRoom,
 from tuneplane_server.domain.quotas import Use
 from tuneplane_server.executors.port import Executor, ExecutorUnreachableError, NodeInfo
 from tuneplane_server.features.hardware import repo
+from tuneplane_server.features.hardware.figures import GPU, MACHINE, Latest
 from tuneplane_server.features.hardware.tables import GpuUseRow
 
 CPU_PROFILE = "cpu"
@@ -210,14 +211,14 @@ class HardwareService:
         wanted = {pool.profile for pool in pools if pool.gpus_per_node}
         return any(gpu.simulated for node in await self.nodes() for gpu in node.gpus if gpu.profile in wanted)
 
-    async def overview(self) -> dict[str, Any]:
-        """What `GET /hardware` answers, without the capabilities."""
+    async def overview(self, latest: Mapping[str, Mapping[str, Latest]] = {}) -> dict[str, Any]:
+        """What `GET /hardware` answers, without the capabilities. `latest`: `HardwareFigures.latest`."""
         nodes = await self.nodes()
         async with self._database.session() as session:
             holders = {(row.node, row.gpu_index): row.job_id for row in await repo.holders(session)}
         return {
             "profiles": [vars(profile) for profile in await self.profiles()],
-            "nodes": [_node_view(node, holders) for node in nodes],
+            "nodes": [_node_view(node, holders, latest.get(node.name, {})) for node in nodes],
         }
 
 
@@ -255,12 +256,26 @@ def _within(used: tuple[float, float], room: tuple[float, float] | None) -> bool
     return room is not None and used[0] <= room[0] + 0.001 and used[1] <= room[1] + 0.001
 
 
-def _node_view(node: NodeInfo, holders: dict[tuple[str, int], str]) -> dict[str, Any]:
+def _node_view(node: NodeInfo, holders: Mapping[tuple[str, int], str], latest: Mapping[str, Latest]) -> dict[str, Any]:
+    """`figures` and `seen_at` are None where nothing was ever measured, as of invented cards."""
     return {
         "name": node.name,
         "cpus": node.cpus,
         "memory_gb": node.memory_gb,
         "simulated": any(gpu.simulated for gpu in node.gpus),
-        "gpus": [vars(gpu) | {"job_id": holders.get((node.name, gpu.index))} for gpu in node.gpus],
+        "gpus": [
+            vars(gpu)
+            | {"job_id": holders.get((node.name, gpu.index))}
+            | _latest_view(None if gpu.simulated else latest.get(f"{GPU}{gpu.index}"))
+            for gpu in node.gpus
+        ],
+        **_latest_view(latest.get(MACHINE)),
         **dict(node.facts),
+    }
+
+
+def _latest_view(latest: Latest | None) -> dict[str, Any]:
+    return {
+        "figures": None if latest is None else dict(latest.figures),
+        "seen_at": None if latest is None else latest.seen_at,
     }

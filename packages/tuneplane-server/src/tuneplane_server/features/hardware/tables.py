@@ -1,16 +1,19 @@
 """Holds: which attempt has which cards and CPUs. A row goes only when the executor confirmed that nothing runs there.
 
 Uses are the account of it: written with the hold, ended with its release, and kept.
+
+Figures are what machines, cards and runs were measured to use: columns in blocks, never one row per moment.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Float, Index, String
+from sqlalchemy import BigInteger, Double, Float, ForeignKey, Index, Integer, LargeBinary, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from tuneplane_server.db.base import Base, UtcDateTime
+from tuneplane_server.db.base import Base, JsonText, UtcDateTime
 
 
 class GpuHoldRow(Base):
@@ -59,3 +62,40 @@ class GpuUseRow(Base):
         Index("ix_gpu_uses_owner_id_ended_at", "owner_id", "ended_at"),
         Index("ix_gpu_uses_project_id_ended_at", "project_id", "ended_at"),
     )
+
+
+class FigureSeriesRow(Base):
+    """Figures of one part (`machine`, `job`, `gpu0`, …) of a node: of the node itself (`job_id` empty, `attempt` 0), or as a run
+    had it. `open`: the newest moments, fewer than a block (`domain.figures`); they are replaced as a whole each time.
+    """
+
+    __tablename__ = "figure_series"
+
+    id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True)
+    job_id: Mapped[str] = mapped_column(String(16))
+    attempt: Mapped[int]
+    node: Mapped[str] = mapped_column(String(253))
+    part: Mapped[str] = mapped_column(String(16))
+    count: Mapped[int] = mapped_column(BigInteger)  # moments, those in blocks included
+    blocks: Mapped[int]
+    first_time: Mapped[float] = mapped_column(Double)  # Unix seconds, the machine's clock
+    last_time: Mapped[float] = mapped_column(Double)
+    last: Mapped[dict[str, Any]] = mapped_column(JsonText)  # the newest figures
+    seen_at: Mapped[datetime] = mapped_column(UtcDateTime)  # when they came, on the console's clock
+    # Of a card of a run: since when it has been idle by what was measured; null while it works.
+    idle_since: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    open: Mapped[bytes] = mapped_column(LargeBinary)
+
+    __table_args__ = (UniqueConstraint("job_id", "attempt", "node", "part"),)
+
+
+class FigureBlockRow(Base):
+    """A full block of figures, and beside it the same thinned out."""
+
+    __tablename__ = "figure_blocks"
+
+    series_id: Mapped[int] = mapped_column(ForeignKey("figure_series.id", ondelete="CASCADE"), primary_key=True)
+    block: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    last_time: Mapped[float] = mapped_column(Double)
+    rollup: Mapped[bytes] = mapped_column(LargeBinary)
+    data: Mapped[bytes] = mapped_column(LargeBinary)

@@ -1,0 +1,252 @@
+"""Hardware figures: keep what a node was measured to use, and read it back.
+
+Of every moment a node's own series are kept, bounded in time, and a copy of what concerns a run under the run: its cards, what it
+used itself, and the machine under it. So a run's page needs no other run's rows, and they go when the run goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from tuneplane_server.clock import Clock
+from tuneplane_server.db.engine import Database
+from tuneplane_server.domain import downsample, figures
+from tuneplane_server.domain.figures import Frame, Points
+from tuneplane_server.executors.port import NodeFigures
+from tuneplane_server.features.hardware import figures_repo as repo
+from tuneplane_server.features.hardware import repo as holds
+from tuneplane_server.features.hardware.figures_repo import NO_RUN, Key
+from tuneplane_server.features.hardware.tables import FigureSeriesRow
+from tuneplane_server.features.telemetry.snapshots import snapshot
+
+MACHINE, JOB, GPU = "machine", "job", "gpu"
+USE = "use"
+IDLE_PERCENT = 5.0  # a card that works less than this is idle; a display or a monitor may tickle it
+PRUNE_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class IdleCards:
+    """The measured cards of one attempt: how many have fresh figures, and since when all of them are idle (None: one works)."""
+
+    measured: int
+    idle_since: datetime | None
+
+
+@dataclass(frozen=True)
+class Latest:
+    """The newest figures of a part of a node, and when they came."""
+
+    figures: Mapping[str, float]
+    seen_at: datetime
+
+
+@dataclass(frozen=True)
+class _Written:
+    """One series' new row and, when a block became full, that."""
+
+    key: Key
+    known: FigureSeriesRow | None
+    values: dict[str, Any]
+    block: dict[str, Any] | None
+
+
+class HardwareFigures:
+    """`fresh`: how long a figure counts as of now."""
+
+    def __init__(self, database: Database, clock: Clock, fresh: timedelta) -> None:
+        self._database, self._clock, self.fresh = database, clock, fresh
+
+    # --- writing --------------------------------------------------------------------------------------------------
+
+    async def record(self, seen: NodeFigures) -> None:
+        """Store one moment of a node in one transaction. Decoding and encoding happen in a thread and outside of it."""
+        async with self._database.session() as session:
+            owners = {
+                (row.node, row.gpu_index): (row.job_id, row.attempt)
+                for row in await holds.holders(session)
+                if row.node == seen.node
+            }
+            moments = _moments(seen, owners)
+            known = {
+                (row.job_id, row.attempt, row.node, row.part): row
+                for row in await repo.of_node(session, seen.node, sorted({key[0] for key in moments} - {NO_RUN}))
+            }
+        now = self._clock.now()
+        written = await asyncio.to_thread(_written, moments, known, seen.time, now)
+        async with self._database.begin() as session:
+            await repo.add_series(session, [_new_row(item) for item in written if item.known is None])
+            for item in written:
+                if item.known is None:
+                    continue
+                changed = await repo.write_series(session, item.known.id, item.known.count, item.values)
+                if changed and item.block is not None:
+                    await repo.add_block(session, item.block)
+
+    async def prune(self, keep: timedelta) -> int:
+        """Delete what nodes used longer ago; what runs used goes with the runs. A bounded piece; how much it was."""
+        async with self._database.begin() as session:
+            return await repo.prune_nodes(session, (self._clock.now() - keep).timestamp(), PRUNE_AT_ONCE)
+
+    async def forget(self, job_id: str) -> None:
+        """Delete all figures of a run."""
+        async with self._database.begin() as session:
+            await repo.forget_run(session, job_id)
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    async def latest(self) -> dict[str, dict[str, Latest]]:
+        """Node -> part (`machine`, `gpu0`, …) -> its newest figures, of whatever age."""
+        async with self._database.session() as session:
+            rows = await repo.of_nodes(session)
+        found: dict[str, dict[str, Latest]] = {}
+        for row in rows:
+            found.setdefault(row.node, {})[row.part] = Latest(row.last, row.seen_at)
+        return found
+
+    async def latest_of_run(self, job_id: str, attempt: int) -> dict[tuple[str, str], Latest]:
+        """(node, part) -> the newest figures of an attempt."""
+        async with self._database.session() as session:
+            rows = await repo.of_run(session, job_id, attempt)
+        return {(row.node, row.part): Latest(row.last, row.seen_at) for row in rows}
+
+    async def idle_cards(self, job_ids: Sequence[str]) -> dict[tuple[str, int], IdleCards]:
+        """(run, attempt) -> what its cards do, of those whose cards were measured a moment ago."""
+        now = self._clock.now()
+        async with self._database.session() as session:
+            rows = await repo.cards_of_runs(session, job_ids)
+        found: dict[tuple[str, int], list[datetime | None]] = {}
+        for job_id, attempt, seen_at, idle_since in rows:
+            if now - seen_at <= self.fresh:
+                found.setdefault((job_id, attempt), []).append(idle_since)
+        return {
+            key: IdleCards(len(cards), None if None in cards else max(filter(None, cards), default=None))
+            for key, cards in found.items()
+        }
+
+    async def of_run(
+        self, job_id: str, *, max_points: int, attempt: int | None = None, names: Sequence[str] | None = None
+    ) -> dict[str, list[dict[str, Any]]]:
+        """`<node>/<part>/<figure>` -> one entry per attempt, in the shape of `curves`: {attempt, step, time, value, count,
+        replaced_from}. `step`: whole seconds since the attempt's first figure."""
+        async with snapshot(self._database) as session:
+            stored = []
+            for row in await repo.of_run(session, job_id, attempt):
+                if names is None or any(name.startswith(f"{row.node}/{row.part}/") for name in names):
+                    moments = row.count
+                    thin = downsample.bucket_width(moments, max_points, has_nan=False) >= downsample.ROLLUP_WIDTH
+                    stored.append((row, thin, await repo.blocks(session, row.id, thin=thin)))
+        starts: dict[int, float] = {}
+        for row, _thin, _blocks in stored:
+            starts[row.attempt] = min(row.first_time, starts.get(row.attempt, row.first_time))
+        return await asyncio.to_thread(_curves, stored, starts, max_points, None if names is None else set(names))
+
+
+def _moments(seen: NodeFigures, owners: Mapping[tuple[str, int], tuple[str, int]]) -> dict[Key, Mapping[str, float]]:
+    """Series -> figures. What has none, such as an invented card, has no series either."""
+    node = seen.node
+    found: dict[Key, Mapping[str, float]] = {(NO_RUN, 0, node, MACHINE): seen.figures}
+    runs: set[tuple[str, int]] = set()
+    for card in seen.cards:
+        found[NO_RUN, 0, node, f"{GPU}{card.index}"] = card.figures
+        owner = owners.get((node, card.index))
+        if owner is not None and card.figures:
+            found[*owner, node, f"{GPU}{card.index}"] = card.figures
+            runs.add(owner)
+    for run in seen.runs:
+        found[run.job_id, run.attempt, node, JOB] = run.figures
+        runs.add((run.job_id, run.attempt))
+    for job_id, attempt in runs:
+        found[job_id, attempt, node, MACHINE] = seen.figures
+    return {key: moment for key, moment in found.items() if moment}
+
+
+def _written(
+    moments: Mapping[Key, Mapping[str, float]], known: Mapping[Key, FigureSeriesRow], time: float, now: datetime
+) -> list[_Written]:
+    written = []
+    for key, moment in moments.items():
+        row = known.get(key)
+        if row is not None and time <= row.last_time:
+            continue  # a clock that was set back: columns of times ascend
+        written.append(_one(key, row, moment, time, now))
+    return written
+
+
+def _one(key: Key, row: FigureSeriesRow | None, moment: Mapping[str, float], time: float, now: datetime) -> _Written:
+    frame = Frame() if row is None else figures.decode(row.open)
+    frame.add(time, moment)
+    blocks = 0 if row is None else row.blocks
+    block = None
+    if row is not None and len(frame) >= figures.BLOCK_POINTS:
+        block = {
+            "series_id": row.id,
+            "block": blocks,
+            "last_time": time,
+            "rollup": figures.rollup(frame),
+            "data": figures.encode(frame),
+        }
+        blocks, frame = blocks + 1, Frame()
+    values = {
+        "count": 1 if row is None else row.count + 1,
+        "blocks": blocks,
+        "last_time": time,
+        "last": dict(moment),
+        "seen_at": now,
+        "idle_since": _idle_since(key, row, moment, now),
+        "open": figures.encode(frame),
+    }
+    return _Written(key, row, values, block)
+
+
+def _idle_since(key: Key, row: FigureSeriesRow | None, moment: Mapping[str, float], now: datetime) -> datetime | None:
+    """Of a run's card. The first look counts as the beginning: what was before is not known."""
+    if key[0] == NO_RUN or not key[3].startswith(GPU) or moment.get(USE, 100.0) >= IDLE_PERCENT:
+        return None
+    return now if row is None or row.idle_since is None else row.idle_since
+
+
+def _new_row(item: _Written) -> dict[str, Any]:
+    job_id, attempt, node, part = item.key
+    place = {"job_id": job_id, "attempt": attempt, "node": node, "part": part}
+    return place | {"first_time": item.values["last_time"]} | item.values
+
+
+def _curves(
+    stored: Sequence[tuple[FigureSeriesRow, bool, list[tuple[int, bytes]]]],
+    starts: Mapping[int, float],
+    max_points: int,
+    wanted: set[str] | None,
+) -> dict[str, list[dict[str, Any]]]:
+    result: dict[str, list[dict[str, Any]]] = {}
+    for row, thin, blocks in stored:
+        parts: dict[str, list[Points]] = {}
+        for number, data in blocks:
+            found = figures.points_of_rollup(data, number) if thin else figures.points_of(figures.decode(data), number)
+            for figure, points in found.items():
+                parts.setdefault(figure, []).append(points)
+        for figure, points in figures.points_of(figures.decode(row.open), row.blocks).items():
+            parts.setdefault(figure, []).append(points)
+        for figure, pieces in parts.items():
+            name = f"{row.node}/{row.part}/{figure}"
+            if wanted is None or name in wanted:
+                times, values = figures.thin(pieces, row.count, max_points)
+                if times:
+                    entry = _entry(row, times, values, starts[row.attempt])
+                    result.setdefault(name, []).append(entry)
+    return result
+
+
+def _entry(row: FigureSeriesRow, times: list[float], values: list[float], start: float) -> dict[str, Any]:
+    return {
+        "attempt": row.attempt,
+        "step": [int(time - start) for time in times],
+        "time": times,
+        "value": values,
+        "count": row.count,
+        "replaced_from": None,
+    }

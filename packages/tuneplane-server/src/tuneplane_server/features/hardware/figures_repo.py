@@ -1,0 +1,101 @@
+"""SQL of the hardware figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from tuneplane_server.features.hardware.tables import FigureBlockRow, FigureSeriesRow
+
+NO_RUN = ""  # the node's own
+AT_ONCE = 500
+
+type Key = tuple[str, int, str, str]
+"""(run, attempt, node, part)"""
+
+_SERIES: Any = FigureSeriesRow.__table__
+_BLOCKS: Any = FigureBlockRow.__table__
+
+
+async def of_node(session: AsyncSession, node: str, job_ids: Sequence[str]) -> list[FigureSeriesRow]:
+    """The node's own series and those of these runs on it."""
+    row = FigureSeriesRow
+    return list(await session.scalars(select(row).where(row.job_id.in_([NO_RUN, *job_ids]), row.node == node)))
+
+
+async def of_nodes(session: AsyncSession) -> list[FigureSeriesRow]:
+    """Every node's own series."""
+    row = FigureSeriesRow
+    return list(await session.scalars(select(row).where(row.job_id == NO_RUN).order_by(row.node, row.part)))
+
+
+async def of_run(session: AsyncSession, job_id: str, attempt: int | None) -> list[FigureSeriesRow]:
+    row = FigureSeriesRow
+    query = select(row).where(row.job_id == job_id).order_by(row.attempt, row.node, row.part)
+    return list(await session.scalars(query if attempt is None else query.where(row.attempt == attempt)))
+
+
+async def cards_of_runs(
+    session: AsyncSession, job_ids: Sequence[str]
+) -> list[tuple[str, int, datetime, datetime | None]]:
+    """(run, attempt, when figures of it came last, since when it is idle) of every measured card of these runs."""
+    found: list[tuple[str, int, datetime, datetime | None]] = []
+    columns = (_SERIES.c.job_id, _SERIES.c.attempt, _SERIES.c.seen_at, _SERIES.c.idle_since)
+    for start in range(0, len(job_ids), AT_ONCE):
+        some = job_ids[start : start + AT_ONCE]
+        query = select(*columns).where(_SERIES.c.job_id.in_(some), _SERIES.c.part.like("gpu%"))
+        found += [(row[0], row[1], row[2], row[3]) for row in await session.execute(query)]
+    return found
+
+
+async def blocks(session: AsyncSession, series_id: int, *, thin: bool) -> list[tuple[int, bytes]]:
+    """(block, its data or only its rollup), in order."""
+    column = _BLOCKS.c.rollup if thin else _BLOCKS.c.data
+    query = select(_BLOCKS.c.block, column).where(_BLOCKS.c.series_id == series_id).order_by(_BLOCKS.c.block)
+    return [(row[0], row[1]) for row in await session.execute(query)]
+
+
+async def add_series(session: AsyncSession, rows: Sequence[dict[str, Any]]) -> None:
+    """One that is there already stays as it is: another console measured the same moment."""
+    if rows:
+        dialect = sqlite if session.get_bind().dialect.name == "sqlite" else postgresql
+        await session.execute(dialect.insert(FigureSeriesRow).on_conflict_do_nothing(), list(rows))
+
+
+async def write_series(session: AsyncSession, series_id: int, count: int, values: dict[str, Any]) -> bool:
+    """Replace what changed; False when the series does not hold `count` moments any more."""
+    statement = update(_SERIES).where(_SERIES.c.id == series_id, _SERIES.c.count == count).values(**values)
+    result: Any = await session.execute(statement)
+    return result.rowcount == 1
+
+
+async def add_block(session: AsyncSession, row: dict[str, Any]) -> None:
+    await session.execute(insert(FigureBlockRow), [row])
+
+
+async def forget_run(session: AsyncSession, job_id: str) -> None:
+    mine = select(_SERIES.c.id).where(_SERIES.c.job_id == job_id)
+    await session.execute(delete(_BLOCKS).where(_BLOCKS.c.series_id.in_(mine)))
+    await session.execute(delete(_SERIES).where(_SERIES.c.job_id == job_id))
+
+
+async def prune_nodes(session: AsyncSession, before: float, limit: int) -> int:
+    """Delete at most `limit` blocks of nodes, and series of parts that are gone, older than `before` (Unix seconds); how many."""
+    nodes = select(_SERIES.c.id).where(_SERIES.c.job_id == NO_RUN)
+    old = (
+        select(_BLOCKS.c.series_id, _BLOCKS.c.block)
+        .where(_BLOCKS.c.series_id.in_(nodes), _BLOCKS.c.last_time < before)
+        .limit(limit)
+    )
+    keys = [tuple(row) for row in await session.execute(old)]
+    for series_id, block in keys:
+        await session.execute(delete(_BLOCKS).where(_BLOCKS.c.series_id == series_id, _BLOCKS.c.block == block))
+    gone = select(_SERIES.c.id).where(_SERIES.c.job_id == NO_RUN, _SERIES.c.last_time < before)
+    await session.execute(delete(_BLOCKS).where(_BLOCKS.c.series_id.in_(gone)))
+    await session.execute(delete(_SERIES).where(_SERIES.c.job_id == NO_RUN, _SERIES.c.last_time < before))
+    return len(keys)
