@@ -24,8 +24,8 @@ async def lines_of(console):
 
 
 def writer_engine(console):
-    """The engine of the thread that writes telemetry on SQLite; it exists after the first batch."""
-    return console.services.telemetry._transactions._engine
+    """The engine of the threads that write telemetry."""
+    return console.services.telemetry._transactions.engine
 
 
 async def pragma(console, statement):
@@ -33,7 +33,7 @@ async def pragma(console, statement):
         with writer_engine(console).connect() as connection:
             connection.connection.driver_connection.execute(statement)
 
-    await asyncio.get_running_loop().run_in_executor(console.services.telemetry._transactions._thread, run)
+    await asyncio.get_running_loop().run_in_executor(console.services.telemetry._transactions._threads, run)
 
 
 @pytest.fixture
@@ -94,14 +94,14 @@ async def test_sqlite_locked_by_another_process(on_sqlite):
 
 async def test_postgres_read_only(on_postgres):
     runner, console = on_postgres
-    engine = console.services.database.engine
+    engine = writer_engine(console)
 
-    @sqlalchemy_event.listens_for(engine.sync_engine, "begin")
+    @sqlalchemy_event.listens_for(engine, "begin")
     def read_only(connection):
         connection.exec_driver_sql("set transaction read only")
 
     answer = await runner.send(log(1, "a\n"))
-    sqlalchemy_event.remove(engine.sync_engine, "begin", read_only)
+    sqlalchemy_event.remove(engine, "begin", read_only)
     assert (answer.status_code, answer.json()["code"]) == (507, "storage-full")
     assert (await runner.send(log(1, "a\n"))).json()["ack"] == {"1/0/log": 1}
 
@@ -139,17 +139,17 @@ async def test_postgres_says_that_it_cannot_now(on_postgres, state, status, code
 async def test_postgres_ends_our_connections(on_postgres):
     runner, console = on_postgres
     await runner.send(log(1, "a\n"))
-    engine = console.services.database.engine
+    engine = writer_engine(console)
     ended = []
 
-    @sqlalchemy_event.listens_for(engine.sync_engine, "before_cursor_execute")
+    @sqlalchemy_event.listens_for(engine, "before_cursor_execute")
     def end_it(connection, _cursor, statement, *_rest):
         if "INSERT INTO log_chunks" in statement and not ended:
             ended.append(connection.connection.dbapi_connection)
             connection.exec_driver_sql("select pg_terminate_backend(pg_backend_pid())")
 
     answer = await runner.send(log(2, "b\n"))
-    sqlalchemy_event.remove(engine.sync_engine, "before_cursor_execute", end_it)
+    sqlalchemy_event.remove(engine, "before_cursor_execute", end_it)
     assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
     assert (await runner.send(log(2, "b\n"))).json()["ack"] == {"1/0/log": 2}
     assert await lines_of(console) == ["a", "b"]

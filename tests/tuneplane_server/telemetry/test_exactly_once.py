@@ -116,7 +116,7 @@ async def test_a_duplicate_costs_the_same_on_the_last_day_of_a_run(telemetry, da
     for size in (1, 400):
         for seq in range(1, size + 1):
             await telemetry.store(JOB, size, metrics(metric(seq, {"a": [1.0], "b": [2.0]})))
-        engine = telemetry._transactions._engine or database.engine.sync_engine
+        engine = telemetry._transactions.engine
         sqlalchemy_event.listen(engine, "before_cursor_execute", note)
         statements.clear()
         answer = await telemetry.store(JOB, size, metrics(metric(size, {"a": [1.0], "b": [2.0]})))

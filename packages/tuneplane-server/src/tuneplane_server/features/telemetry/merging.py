@@ -4,6 +4,8 @@ read from a few hundred rows, and a thin one from the rollups alone.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -17,22 +19,39 @@ from tuneplane_server.features.telemetry.repo.metrics import Chunk, Series
 from tuneplane_server.features.telemetry.tables import BLOCK_POINTS
 
 
-def due(connection: Connection, limit: int) -> list[tuple[int, str]]:
-    """(series, run) with a block's worth of loose points."""
-    return repo.series_to_merge(connection, limit)
+def due(connection: Connection, after: int, limit: int) -> dict[str, list[int]]:
+    """Run -> series of it with an id beyond `after` that have a block's worth of loose points; at most `limit` in all."""
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for series_id, job_id in repo.series_to_merge(connection, after, limit):
+        found[job_id].append(series_id)
+    return found
 
 
-def merge_series(connection: Connection, series_id: int, job_id: str) -> bool:
-    """Make one block; False when there is nothing to make one of (yet: a hole in front of the points may still be filled)."""
+def merge_run(connection: Connection, job_id: str, series_ids: Sequence[int]) -> int:
+    """Make a block of each of these series of one run, where there is something to make one of (a hole in front of the points
+    may still be filled); how many were made."""
     runs.lock(connection, job_id)
-    series = repo.series_by_id(connection, series_id)
-    if series is None:
-        return False
-    acks = runs.acks(connection, job_id, series.attempt, [series.rank])
-    stored = acks[series.rank, METRIC].acked.contiguous if (series.rank, METRIC) in acks else 0
+    stored: dict[tuple[int, int], int] = {}
+    made = 0
+    for series_id in series_ids:
+        series = repo.series_by_id(connection, series_id)
+        if series is None:
+            continue
+        place = (series.attempt, series.rank)
+        if place not in stored:
+            acks = runs.acks(connection, job_id, series.attempt, [series.rank])
+            key = (series.rank, METRIC)
+            stored[place] = acks[key].acked.contiguous if key in acks else 0
+        made += _merge_series(connection, series, stored[place])
+    return made
+
+
+def _merge_series(connection: Connection, series: Series, stored: int) -> bool:
+    """`stored`: the seq up to which everything has come."""
+    assert series.id is not None
     taken: list[Chunk] = []
     points = 0
-    for chunk in repo.first_chunks(connection, series_id, BLOCK_POINTS):
+    for chunk in repo.first_chunks(connection, series.id, BLOCK_POINTS):
         if points >= BLOCK_POINTS or chunk.seq_last > stored:
             break
         taken.append(chunk)

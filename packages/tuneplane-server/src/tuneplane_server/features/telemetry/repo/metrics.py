@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.features.telemetry.tables import BLOCK_POINTS, MetricBlockRow, MetricChunkRow, MetricSeriesRow
@@ -77,6 +77,25 @@ _COUNT_NAMES = (
 )
 _ADD_SERIES = insert(SERIES).returning(SERIES.c.id, SERIES.c.name)
 _ADD_CHUNKS = insert(CHUNKS)
+_ADD_BLOCK = insert(BLOCKS)
+_BY_ID = select(*_COLUMNS).where(SERIES.c.id == bindparam("series"))
+_TO_MERGE = (
+    select(SERIES.c.id, SERIES.c.job_id)
+    .where(SERIES.c.loose >= literal_column(str(BLOCK_POINTS)), SERIES.c.id > bindparam("after"))
+    .order_by(SERIES.c.id)
+    .limit(bindparam("most"))
+)
+_FIRST_CHUNKS = (
+    select(*(CHUNKS.c[name] for name in Chunk._fields))
+    .where(CHUNKS.c.series_id == bindparam("series"))
+    .order_by(CHUNKS.c.seq_first, CHUNKS.c.position, CHUNKS.c.part)
+    .limit(bindparam("most"))
+)
+_REMOVE_CHUNK = delete(CHUNKS).where(
+    CHUNKS.c.series_id == bindparam("series"),
+    CHUNKS.c.position == bindparam("key_position"),
+    CHUNKS.c.part == bindparam("key_part"),
+)
 
 
 def series_by_name(
@@ -116,36 +135,29 @@ def add_chunks(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
     connection.execute(_ADD_CHUNKS, rows)
 
 
-def series_to_merge(connection: Connection, limit: int) -> list[tuple[int, str]]:
-    """(id, run) of series that have a block's worth of loose points."""
-    query = (
-        select(SERIES.c.id, SERIES.c.job_id).where(SERIES.c.loose >= BLOCK_POINTS).order_by(SERIES.c.id).limit(limit)
-    )
-    return [(row.id, row.job_id) for row in connection.execute(query)]
+def series_to_merge(connection: Connection, after: int, limit: int) -> list[tuple[int, str]]:
+    """(id, run) of series with an id beyond `after` that have a block's worth of loose points."""
+    return [(row.id, row.job_id) for row in connection.execute(_TO_MERGE, {"after": after, "most": limit})]
 
 
 def series_by_id(connection: Connection, series_id: int) -> Series | None:
-    row = connection.execute(select(*_COLUMNS).where(SERIES.c.id == series_id)).first()
+    row = connection.execute(_BY_ID, {"series": series_id}).first()
     return None if row is None else Series(*row)
 
 
 def first_chunks(connection: Connection, series_id: int, limit: int) -> list[Chunk]:
-    return [Chunk(*row) for row in connection.execute(_chunks(series_id).limit(limit))]
+    return [Chunk(*row) for row in connection.execute(_FIRST_CHUNKS, {"series": series_id, "most": limit})]
 
 
 def add_block(connection: Connection, row: dict[str, Any]) -> None:
     """`row`: the columns of `metric_blocks`."""
-    connection.execute(insert(BLOCKS), [row])
+    connection.execute(_ADD_BLOCK, [row])
 
 
 def remove_chunks(connection: Connection, series_id: int, keys: Sequence[tuple[int, int]]) -> None:
     """`keys`: (position, part)."""
-    statement = delete(CHUNKS).where(
-        CHUNKS.c.series_id == series_id,
-        CHUNKS.c.position == bindparam("key_position"),
-        CHUNKS.c.part == bindparam("key_part"),
-    )
-    connection.execute(statement, [{"key_position": position, "key_part": part} for position, part in keys])
+    rows = [{"series": series_id, "key_position": position, "key_part": part} for position, part in keys]
+    connection.execute(_REMOVE_CHUNK, rows)
 
 
 async def series_of_run(
