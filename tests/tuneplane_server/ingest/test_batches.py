@@ -245,9 +245,9 @@ async def test_too_many_batches_of_one_run_are_429_and_the_neighbour_is_served(c
 
 async def test_a_busy_console_says_503_instead_of_holding_the_runner(runner, console, monkeypatch):
     monkeypatch.setattr(gates, "WAIT_SECONDS", 0.01)
-    gate = gates.Gate(storing=1)
+    gate = gates.Gate(decoding=1)
     console.services.ingest.gate = gate
-    async with gate.storing():
+    async with gate.decoding():
         answer = await runner.send(log(1, "a\n"))
     assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
     assert int(answer.headers["retry-after"]) >= 1

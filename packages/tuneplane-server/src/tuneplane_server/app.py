@@ -39,6 +39,7 @@ from tuneplane_server.web.middleware import LanguageMiddleware, RequestGuardMidd
 MIB = 1024 * 1024
 BODY_LIMIT = 1 * MIB
 ROUTERS = (
+    ingest_router,  # first: routes are tried in this order, and nothing is asked for as often
     health_router,
     accounts_router,
     users_router,
@@ -53,7 +54,6 @@ ROUTERS = (
     telemetry_router,
     curves_router,
     artifacts_router,
-    ingest_router,
     audit_router,
 )
 

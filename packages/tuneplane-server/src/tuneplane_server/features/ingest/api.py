@@ -30,9 +30,8 @@ async def batches(request: Request, job_id: str) -> Response:
         grant = await _grant(request, job_id)
         async with ingest.gate.turn(job_id):
             body = await _body(request, MAX_BATCH_BYTES)
-            async with ingest.gate.storing():
-                encoding = request.headers.get("content-encoding", "")
-                written = await ingest.receive(grant, body, encoding, client_address(request))
+            encoding = request.headers.get("content-encoding", "")
+            written = await ingest.receive(grant, body, encoding, client_address(request))
     answer = {"accepted": written.accepted, "duplicate": written.duplicate, "ack": written.ack}
     return _json(answer)
 

@@ -1,7 +1,8 @@
 """How many batches are worked on at once, so that one loud run delays only itself.
 
-A run has one place: its batches come one after the other anyway. Places to read bodies bound memory, places to store bound
-the load. Who would wait too long is told to come back; the sender keeps everything meanwhile.
+A run has one place: its batches come one after the other anyway, so what floods waits for itself and the others get their
+turn between two batches of it. Places to read bodies bound memory, places to decode bound the load. Who would wait too long
+is told to come back; the sender keeps everything meanwhile.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 WAIT_SECONDS = 15.0  # less than the runner waits for an answer
 WAITING_PER_RUN = 64
 READING = 32
-STORING = 4
+DECODING = 4
 
 
 class CrowdedError(Exception):
@@ -33,10 +34,10 @@ class _Run:
 
 class Gate:
     def __init__(
-        self, *, waiting_per_run: int = WAITING_PER_RUN, reading: int = READING, storing: int = STORING
+        self, *, waiting_per_run: int = WAITING_PER_RUN, reading: int = READING, decoding: int = DECODING
     ) -> None:
         self._waiting_per_run = waiting_per_run
-        self._reading, self._storing = asyncio.Semaphore(reading), asyncio.Semaphore(storing)
+        self._reading, self._decoding = asyncio.Semaphore(reading), asyncio.Semaphore(decoding)
         self._runs: dict[str, _Run] = {}
 
     @asynccontextmanager
@@ -62,13 +63,13 @@ class Gate:
                 del self._runs[job_id]
 
     @asynccontextmanager
-    async def storing(self) -> AsyncIterator[None]:
-        """A place to decode and store. Raises `CrowdedError`."""
-        await _acquire(self._storing, 503)
+    async def decoding(self) -> AsyncIterator[None]:
+        """A place to decode. Raises `CrowdedError`."""
+        await _acquire(self._decoding, 503)
         try:
             yield
         finally:
-            self._storing.release()
+            self._decoding.release()
 
 
 async def _acquire(place: asyncio.Lock | asyncio.Semaphore, status: int) -> None:

@@ -28,7 +28,7 @@ from tuneplane_server.web.problems import ProblemError, refused
 log = structlog.get_logger(__name__)
 
 # Decoding more than this happens beside the event loop.
-INLINE_BYTES = 64 * 1024
+INLINE_BYTES = 16 * 1024
 # The same refusal is audited once in this time: a sender that tries for ever must not fill the record.
 AUDIT_SECONDS = 600.0
 AUDIT_REMEMBERED = 1000
@@ -130,13 +130,15 @@ class IngestService:
         """Delete tokens and heartbeats of a run."""
         async with self._database.begin() as session:
             await repo.forget(session, job_id)
+        self.tokens.forget(job_id)
 
     async def _decoded(self, grant: Grant, body: bytes, encoding: str, address: str) -> Batch:
         def decode() -> Batch:
             return wire.decode_batch(bodies.inflate(body, encoding), grant.attempt)
 
         try:
-            return await asyncio.to_thread(decode) if len(body) > INLINE_BYTES else decode()
+            async with self.gate.decoding():
+                return await asyncio.to_thread(decode) if len(body) > INLINE_BYTES else decode()
         except bodies.BodyError as error:
             raise _body_problem(error) from None
         except wire.WireError as error:
