@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,16 @@ def console() -> Iterator[IngestServer]:
     server = IngestServer().start()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def event_files(tmp_path: Path) -> Path:
+    """Folders of TensorBoard files as torch, tensorboardX and tensorboard write them (make_event_files.py)."""
+    folder = tmp_path / "event_files"
+    for name, content in json.loads((Path(__file__).parent / "event_files.json").read_text()).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(base64.b64decode(content))
+    return folder
 
 
 @pytest.fixture

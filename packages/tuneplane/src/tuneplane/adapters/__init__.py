@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Mapping
+from dataclasses import replace
+from typing import Any, Callable, Dict, Mapping, Tuple
 
 from tuneplane.adapters import custom, trl
 from tuneplane.adapters.command import AdapterError, Command, LogHint, Machine
@@ -28,4 +29,13 @@ def compile(capsule: Mapping[str, Any], machine: Machine) -> Command:  # noqa: A
     adapter = FRAMEWORKS.get(kind)
     if adapter is None:
         raise AdapterError(f"no adapter for framework {kind!r}")
-    return adapter(capsule, machine)
+    command = adapter(capsule, machine)
+    return replace(command, log_hints=command.log_hints + _recipe_hints(capsule))
+
+
+def _recipe_hints(capsule: Mapping[str, Any]) -> Tuple[LogHint, ...]:
+    """Logs that the recipe names, beside those that the adapter knows of."""
+    try:
+        return tuple(LogHint(**hint) for hint in capsule["recipe"]["adapter_options"].get("log_hints") or ())
+    except (TypeError, ValueError) as error:
+        raise AdapterError(f"the recipe's log_hints are none: {error}") from error

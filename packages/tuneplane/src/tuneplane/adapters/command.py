@@ -32,13 +32,31 @@ class Machine:
             raise ValueError("gpus_per_node or main_port out of range")
 
 
+LOG_KINDS = ("jsonl", "tensorboard", "console")
+CONSOLE_FORMATS = ("dict", "verl", "key-value")
+
+
 @dataclass(frozen=True)
 class LogHint:
-    """Where a framework leaves metrics when it does not use the reporter: `kind` (`jsonl`, `tensorboard`) and `path`
-    below the out dir. The runner tails it."""
+    """Where a framework leaves metrics when it does not use the reporter; the runner follows it (`runner/tails`).
+
+    `jsonl`: `path` is a pattern below the out dir, of files with one object a line. `tensorboard`: `path` is the folder below the
+    out dir in which event files are written. `console`: `format` is the shape of the lines that the trainer prints.
+    """
 
     kind: str
-    path: str
+    path: str = ""
+    format: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in LOG_KINDS:
+            raise ValueError(f"log hint of kind {self.kind!r}")
+        if self.kind == "console" and self.format not in CONSOLE_FORMATS:
+            raise ValueError(f"console lines of format {self.format!r}")
+        if self.path.startswith("/") or ".." in self.path.split("/") or "\0" in self.path:
+            raise ValueError(f"the path {self.path!r} leads out of the out dir")
+        if self.kind == "jsonl" and not self.path:
+            raise ValueError("a jsonl hint without a path")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tuneplane.contract.base import Json, MethodId, Model, Segment, Sha256
 from tuneplane.contract.words import RECIPE_API_VERSION
@@ -18,11 +18,31 @@ class Entrypoint(Model):
     experiment_override: str | None = None
 
 
+class LogHint(Model):
+    """Where the framework leaves metrics for the runner to follow: `jsonl` and `tensorboard` at `path` below the out dir (a
+    pattern for `jsonl`), `console` in lines of the shape `format`."""
+
+    kind: Literal["jsonl", "tensorboard", "console"]
+    path: str = Field(default="", max_length=200)
+    format: Literal["", "dict", "verl", "key-value"] = ""
+
+    @model_validator(mode="after")
+    def _fits(self) -> LogHint:
+        if self.path.startswith("/") or ".." in self.path.split("/") or "\0" in self.path:
+            raise ValueError("path leads out of the out dir")
+        if (self.kind == "console") != bool(self.format):
+            raise ValueError("format belongs to console, and console needs one")
+        if self.kind == "jsonl" and not self.path:
+            raise ValueError("jsonl needs a path")
+        return self
+
+
 class AdapterOptions(Model):
     observability: Literal["platform", "external"] = "platform"
     launcher: Literal["accelerate", "torchrun", "ray", "plain"] = "plain"
     config_mode: Literal["flat", "overrides", "hydra", "flags", "none"] = "none"
     orchestrator: Literal["ray", "process-group", "none"] = "process-group"
+    log_hints: list[LogHint] = Field(default_factory=list, max_length=16)
     fixed: dict[str, Json] = Field(default_factory=dict)  # keys the platform always sets to these values
     owned: dict[str, str] = Field(
         default_factory=dict

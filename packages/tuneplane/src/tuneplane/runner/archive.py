@@ -20,6 +20,7 @@ PACKAGES = (
     "tuneplane.report",
     "tuneplane.report.integrations",
     "tuneplane.runner",
+    "tuneplane.runner.tails",
 )
 # Of these only what uses the standard library alone.
 _ONLY = {"tuneplane": ("__init__.py",), "tuneplane.contract": ("__init__.py", "names.py", "words.py")}

@@ -57,3 +57,13 @@ ENCODED_LEAST = 8
 REPORT_READ_BYTES = 4 * 1024 * 1024
 REPORT_LINE_BYTES = 8 * 1024 * 1024
 SOURCE_SECONDS = 0.1  # at a time; then the output has its turn
+
+# Logs of frameworks that are read where they grow
+TAIL_READ_BYTES = 1024 * 1024  # also the longest line
+TFRECORD_BYTES = 1024 * 1024
+CONSOLE_LINE_BYTES = 64 * 1024
+TAIL_LOOK_SECONDS = 2.0  # between two looks for new event files
+TAIL_FILES = 200  # each stays open
+TAIL_ENTRIES = 20_000
+TAIL_DEPTH = 8
+TIME_MOST = 1e11  # Unix seconds; what is later is no time

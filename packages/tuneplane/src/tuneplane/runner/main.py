@@ -30,6 +30,7 @@ from tuneplane.runner.report_lines import ReportLines
 from tuneplane.runner.reporting import Reporting, running_archive
 from tuneplane.runner.second_start import follow_earlier
 from tuneplane.runner.stopping import StopRequest
+from tuneplane.runner.tails.framework_logs import FrameworkLogs
 from tuneplane.runner.trainer import Ending, Trainer, command_for_people
 from tuneplane.runner.watcher import Watcher
 from tuneplane.runner.workspace import fill_work_dir, make_work_dir, remove_work_dir, write_command_files
@@ -123,6 +124,10 @@ class Runner:
             return None
         become_subreaper()
         self._recorder.follow(Reports(ReportFiles(os.path.join(self._work_dir, REPORT_DIR)), self._reports))
+        if command.log_hints and self._rank == 0:
+            logs = FrameworkLogs(command.log_hints, capsule.out_dir, self._reports)
+            self._recorder.listen(logs.feed)
+            self._recorder.follow(logs)
         trainer = Trainer(command.argv, cwd, environment, self._reporting.output)
         self._started_at = time()
         self._reporting.state("running")

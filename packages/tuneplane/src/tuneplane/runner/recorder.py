@@ -7,7 +7,7 @@ import sys
 import threading
 from collections import deque
 from time import time
-from typing import Any, Callable, Deque, Dict, List, Mapping
+from typing import Any, Callable, Deque, Dict, List, Mapping, Sequence
 
 from tuneplane.contract.words import STREAM_EVENT, STREAM_LOG, STREAM_METRIC
 from tuneplane.runner import limits
@@ -32,6 +32,7 @@ class Recorder:
         self._events: Deque[Dict[str, Any]] = deque()
         self._chunks = LogChunks()
         self._sources: List[Turns] = []
+        self._listeners: List[Callable[[Sequence[Chunk]], None]] = []
         self._said: Dict[str, None] = {}
         self._wanted = 0  # settle requests
         self._settled = 0
@@ -45,6 +46,10 @@ class Recorder:
     def follow(self, source: Source) -> None:
         """Take records from there too, from now on."""
         self._sources.append(Turns(source))
+
+    def listen(self, listener: Callable[[Sequence[Chunk]], None]) -> None:
+        """Hear the output as it is recorded."""
+        self._listeners.append(listener)
 
     def event(self, name: str, data: Mapping[str, Any]) -> None:
         self._events.append({"time": time(), "event": name, "data": dict(data)})
@@ -111,6 +116,8 @@ class Recorder:
         redacted = self._redacted.feed(chunks) + self._redacted.release(now, everything)
         for chunk in self._chunks.feed(redacted) + self._chunks.release(now, everything):
             self._spool.append(STREAM_LOG, self._spool.machine_rank, log_body(chunk))
+        for listener in self._listeners:
+            listener(redacted)
 
     def _record_source(self, turns: Turns, everything: bool) -> None:
         """A source that fails is asked again next time and holds nothing else up."""
