@@ -56,10 +56,10 @@ def test_values_that_are_no_numbers_break_the_line_and_are_marked(modules: Page)
     columns = call(
         modules,
         "curves/series.js",
-        "(() => { const s = new m.Series('x'); s.replace(a); const c = s.columns('step'); return [c.kept, c.odd]; })()",
+        "(() => { const s = new m.Series('x'); s.replace(a); const c = s.columns('step'); return [c.kept, c.odd.map((point) => point.step)]; })()",
         [points(1, [1, 2, 3, 4], [1.0, "NaN", "Infinity", 2.0])],
     )
-    assert columns == [[1, None, None, 2], [1, 2]]
+    assert columns == [[1, None, None, 2], [2, 3]]
 
 
 def test_new_points_are_added_once(modules: Page) -> None:
@@ -105,3 +105,74 @@ def test_durations_read_the_same_from_the_server_and_in_the_browser(modules: Pag
 )
 def test_log_lines_lose_their_terminal_codes(modules: Page, raw: str, shown: str) -> None:
     assert call(modules, "logs/lines.js", "m.clean(a)", raw) == shown
+
+
+def test_lines_of_several_runs_share_one_x_and_keep_their_gaps(modules: Page) -> None:
+    laid = call(
+        modules,
+        "curves/lines.js",
+        "(async () => { const { Series } = await import('/js/curves/series.js');"
+        " const lines = a.map((list) => { const s = new Series('x'); s.replace(list); return {series: s, start: 0}; });"
+        " const { data, at } = m.lay(lines, {axis: 'step', smoothing: 0, log: false});"
+        " const plain = (v) => v.map((y) => y === undefined ? 'passes' : y);"
+        " return {x: data[0], kept: [plain(data[2]), plain(data[5])], at: at.map((one) => one.map((p) => p && p.step))}; })()",
+        [[points(1, [1, 3], [1.0, "NaN"])], [points(1, [2, 3], [5.0, 6.0])]],
+    )
+    assert laid["x"] == [1, 2, 3]
+    assert laid["kept"] == [[1, "passes", None], ["passes", 5, 6]]
+    assert laid["at"] == [[1, None, 3], [None, 2, 3]]
+
+
+def test_a_closer_look_stands_in_the_place_of_what_it_shows(modules: Page) -> None:
+    found = call(
+        modules,
+        "curves/series.js",
+        "(() => { const s = new m.Series('x'); s.replace([{...a[0], count: 100}]); const out = [s.isThinned([4, 6]), s.stepsWithin([3.5, 7], 'step', 0)];"
+        " s.refine([a[1]]); out.push(s.columns('step').x, s.columns('step').kept); s.refine([]); out.push(s.columns('step').x); return out; })()",
+        [points(1, [1, 5, 9], [1.0, 5.0, 9.0]), points(1, [4, 5, 6], [4.0, 5.5, 6.0])],
+    )
+    assert found == [True, [1, 9], [1, 4, 5, 6, 9], [1, 4, 5.5, 6, 9], [1, 5, 9]]
+
+
+def test_tokens_and_time_since_the_start_are_axes(modules: Page) -> None:
+    part = points(1, [1, 2, 3], [1.0, 2.0, 3.0], 100.0) | {"x": [None, 2000.0, 3000.0]}
+    expression = "(() => { const s = new m.Series('x'); s.replace([a]); return [s.columns('tokens').x, s.columns('relative', 100).x]; })()"
+    assert call(modules, "curves/series.js", expression, part) == [[2000, 3000], [1, 2, 3]]
+
+
+def test_scenario_18_ten_thousand_names_make_sixty_cards_at_a_time(modules: Page) -> None:
+    """Scenario 18: whatever the names hold, cards are made in portions, pinned ones first, and go again with the filter."""
+    found = call(
+        modules,
+        "curves/groups.js",
+        """(() => {
+          const page = document.implementation.createHTMLDocument('');
+          const root = page.createElement('div');
+          root.innerHTML = '<div data-groups></div><template data-group-template><details class="group"><summary><h2></h2><span></span></summary><div class="charts"></div><button class="more"></button></details></template>';
+          localStorage.setItem('tuneplane-pins', JSON.stringify([a.pinned, 'not there']));
+          const cards = new Map();
+          const groups = new m.Groups(root, {primary: 'train/loss', makeCard: (name) => {
+            if (!cards.has(name)) { const card = page.createElement('article'); card.dataset.metric = name; cards.set(name, card); }
+            return cards.get(name);
+          }, dropCard: (name) => { cards.get(name).remove(); cards.delete(name); }});
+          groups.onChange = () => groups.layout('');
+          for (const name of a.odd) groups.add(name);
+          for (let n = 0; n < 10000; n++) groups.add(`train/layer/${n}`);
+          const began = performance.now();
+          const passed = groups.layout('');
+          const first = [...root.querySelectorAll('article')].map((card) => card.dataset.metric);
+          root.querySelectorAll('.more')[1].click();
+          const more = cards.size;
+          groups.layout('layer/77$');
+          const filtered = [...cards.keys()];
+          localStorage.removeItem('tuneplane-pins');
+          return {passed, first: first.slice(0, 3), count: first.length, more, filtered, spent: performance.now() - began, heads: root.querySelectorAll('details').length};
+        })()""",
+        {"pinned": "train/layer/9000", "odd": ["train/loss", "../../etc", '"><img src=x>', "💥", "x" * 200]},
+    )
+    assert found["passed"] == 10_005
+    assert found["first"] == ["train/layer/9000", "train/loss", "train/layer/0"]
+    assert found["count"] <= 70
+    assert found["more"] <= 130
+    assert found["filtered"] == ["train/layer/77"]
+    assert found["heads"] <= 28

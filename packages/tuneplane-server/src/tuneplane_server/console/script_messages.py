@@ -43,10 +43,14 @@ MESSAGES = (
     N_("attempt {n}"),
     N_("replaced by attempt {n}"),
     N_("no epoch was reported with this metric"),
+    N_("no count of tokens is known for these steps"),
     N_("no value above zero to show on a log scale"),
     N_("No metric has this name."),
     N_("{count} values of metrics beyond the limits of a job were not kept."),
-    N_("Show all {count} metrics of this group"),
+    N_("Show {count} more of {total}"),
+    N_("Pinned"),
+    N_("epoch"),
+    N_("{count} tokens"),
     # logs
     N_("Waiting for the first line"),
     N_("No line matches."),
@@ -73,5 +77,6 @@ def _plurals(count: int) -> dict[str, str]:
         "{count} line": ngettext("{count} line", "{count} lines", count),
         "{count} new line": ngettext("{count} new line", "{count} new lines", count),
         "{count} match": ngettext("{count} match", "{count} matches", count),
+        "{count} run chosen": ngettext("{count} run chosen", "{count} runs chosen", count),
         "{count} metric": ngettext("{count} metric", "{count} metrics", count),
     }

@@ -71,6 +71,26 @@ async def curves_of_runs(
     return json_answer({"runs": {job_id: {"series": series} for job_id, series in found.items()}})
 
 
+@router.get("/metrics", responses=described(shapes.RunMetrics))
+async def metrics_of_runs(
+    request: Request,
+    principal: Reader,
+    run: Annotated[list[str], Query(min_length=1, max_length=RUNS_AT_ONCE)],
+    rank: MainRank = 0,
+) -> Response:
+    """`{runs: {run: as of one run}}`: what the runs have, to choose curves from."""
+    services = services_of(request)
+    rows = [await services.jobs.get(principal, job_id) for job_id in dict.fromkeys(run)]
+    found = {
+        row.id: {
+            "metrics": await services.telemetry.curves.metrics(row.id, rank),
+            "refused_points": (await services.telemetry.usage(row.id)).refused_points,
+        }
+        for row in rows
+    }
+    return json_answer({"runs": found})
+
+
 def _query(
     names: list[str],
     max_points: int,

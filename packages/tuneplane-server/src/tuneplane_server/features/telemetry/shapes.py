@@ -40,6 +40,10 @@ class Metrics(_Shape):
     refused_points: int
 
 
+class RunMetrics(_Shape):
+    runs: dict[str, Metrics]
+
+
 class CurvePart(_Shape):
     """Columns of equal length. `count`: points before thinning. `replaced_from`: step from which the next attempt counts.
 

@@ -10,6 +10,7 @@ import { startTheme } from "./theme.js";
 const VIEWS = {
   jobs: () => import("./jobs.js"),
   job: () => import("./job.js"),
+  compare: () => import("./compare.js"),
   curves: () => import("./curves/view.js"),
   logs: () => import("./logs/view.js"),
   samples: () => import("./samples.js"),
@@ -62,7 +63,7 @@ async function mountViews() {
 
 /** A page that is drawn again by the server keeps the chosen row, opened folders, local times and drawn curves. */
 function keepWhatTheReaderDid() {
-  const kept = { "aria-selected": "[data-row]", open: "details", title: "time", "data-titled": "time" };
+  const kept = { "aria-selected": "[data-row]", open: "details", checked: "[data-tick]", title: "time", "data-titled": "time" };
   window.Idiomorph.defaults.callbacks.beforeAttributeUpdated = (attribute, element) =>
     attribute in kept && element.matches(kept[attribute]) ? false : undefined;
   window.Idiomorph.defaults.callbacks.beforeNodeMorphed = (before, after) => {

@@ -1,6 +1,7 @@
 /** The list of jobs: small curves of each job's main metric, drawn when their row is seen. */
 
 import { address, getJson, report } from "./api.js";
+import { startChoice } from "./jobs_choice.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 84;
@@ -25,9 +26,11 @@ export function mount(element) {
     }
   };
   watch();
+  const endChoice = startChoice(element);
   document.body.addEventListener("htmx:afterSwap", watch);
   return () => {
     observer.disconnect();
+    endChoice();
     document.body.removeEventListener("htmx:afterSwap", watch);
   };
 }

@@ -1,4 +1,4 @@
-/** Keyboard: `g g` and `G` to the start and end of a log, `/` search, j k rows, Enter open, g j / g t pages, 1–6 tabs, t colours, ? help. */
+/** Keyboard: `g g` and `G` to the start and end of a log, `/` search, j k rows, x choose, c compare, Enter open, g j / g t pages, 1–6 tabs, t colours, ? help. */
 
 import { showHelp } from "./dialogs.js";
 import { nextTheme } from "./theme.js";
@@ -25,6 +25,8 @@ function handle(event) {
     return true;
   }
   if (event.key === "G") return press("G");
+  if (event.key === "c") return press("c");
+  if (event.key === "x") return tickRow();
   if (event.key === "/") return focusSearch();
   if (event.key === "?") return showHelp() ?? true;
   if (event.key === "t") return nextTheme() ?? true;
@@ -44,8 +46,9 @@ function go(key) {
 /** What the page's own button for these keys does. */
 function press(keys) {
   const button = document.querySelector(`[data-key="${keys}"]`);
-  button?.click();
-  return Boolean(button);
+  if (!button || button.closest("[hidden]")) return false;
+  button.click();
+  return true;
 }
 
 function focusSearch() {
@@ -65,6 +68,12 @@ function moveRow(by) {
   rows[next].scrollIntoView({ block: "nearest" });
   rows[next].querySelector("a")?.focus({ preventScroll: true });
   return true;
+}
+
+function tickRow() {
+  const box = document.querySelector("[data-row][aria-selected=true] [data-tick]");
+  box?.click();
+  return Boolean(box);
 }
 
 function openRow(target) {

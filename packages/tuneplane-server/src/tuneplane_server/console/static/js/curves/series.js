@@ -8,8 +8,8 @@
 import { toNumber } from "../format.js";
 
 /**
- * Columns of one attempt, all of one length; `epoch` may be missing. Values keep NaN and infinities. `count`: of all points
- * that are stored, of which the columns may be the thinned form.
+ * Columns of one attempt, all of one length; `epoch` and `tokens` may be missing. Values keep NaN and infinities. `count`: of
+ * all points that are stored, of which the columns may be the thinned form. `fine`: a stretch read again, closer.
  */
 export class Attempt {
   constructor(raw) {
@@ -18,7 +18,9 @@ export class Attempt {
     this.time = [...raw.time];
     this.value = raw.value.map(toNumber);
     this.epoch = raw.epoch ? raw.epoch.map(toNumber) : null;
+    this.tokens = raw.x ? raw.x.map((x) => (x === null ? NaN : toNumber(x))) : null;
     this.count = raw.count ?? raw.step.length;
+    this.fine = null;
   }
 
   /** Add points that came later. A step reported twice keeps the later value. */
@@ -32,7 +34,27 @@ export class Attempt {
       this.time[at] = raw.time[i];
       this.value[at] = toNumber(raw.value[i]);
       if (this.epoch) this.epoch[at] = raw.epoch ? toNumber(raw.epoch[i]) : NaN;
+      if (this.tokens) this.tokens[at] = NaN; // known when the curve is read again
     }
+  }
+
+  /** Whether points were left out between the steps `first` and `last`. */
+  isThinned(first, last) {
+    if (this.count <= this.step.length) return false;
+    return this.step.some((step) => step >= first && step <= last) || this.step[0] < first;
+  }
+
+  /** The columns with the closer look in the place of what it shows. */
+  get shown() {
+    const { fine } = this;
+    if (!fine || fine.step.length === 0) return this;
+    const [from, to] = [fine.step[0], fine.step.at(-1)];
+    const before = this.step.findIndex((step) => step >= from);
+    const after = this.step.findIndex((step) => step > to);
+    const head = before === -1 ? this.step.length : before;
+    const tail = after === -1 ? this.step.length : after;
+    const join = (name) => (this[name] && fine[name] ? [...this[name].slice(0, head), ...fine[name], ...this[name].slice(tail)] : this[name] && null);
+    return { step: join("step"), time: join("time"), value: join("value"), epoch: join("epoch"), tokens: join("tokens") };
   }
 }
 
@@ -56,6 +78,32 @@ export class Series {
     this.attempts.sort((a, b) => a.attempt - b.attempt);
   }
 
+  /** Points of one stretch, closer; an empty list forgets them. */
+  refine(list) {
+    for (const one of this.attempts) {
+      const raw = list.find((found) => found.attempt === one.attempt);
+      one.fine = raw ? new Attempt(raw) : null;
+    }
+  }
+
+  /** First and last step of the points whose place on `axis` lies within `range`, with a neighbour each; null without any. */
+  stepsWithin(range, axis, start) {
+    let found = null;
+    for (const one of this.attempts) {
+      const xs = places(one, axis, start);
+      for (let i = 0; i < xs.length; i++) {
+        if (!(xs[i] >= range[0] && xs[i] <= range[1])) continue;
+        const [low, high] = [one.step[Math.max(0, i - 1)], one.step[Math.min(xs.length - 1, i + 1)]];
+        found = found ? [Math.min(found[0], low), Math.max(found[1], high)] : [low, high];
+      }
+    }
+    return found;
+  }
+
+  isThinned([first, last]) {
+    return this.attempts.some((one) => one.isThinned(first, last));
+  }
+
   get size() {
     return this.attempts.reduce((sum, one) => sum + one.step.length, 0);
   }
@@ -69,38 +117,41 @@ export class Series {
   }
 
   /**
-   * Columns for drawing over `axis` (step, time, epoch): {x, kept, replaced, odd, marks, at}.
+   * Columns for drawing over `axis` (step, time, relative, tokens, epoch): {x, kept, replaced, odd, marks, at}. `start`: Unix
+   * seconds of zero on the axis `relative`.
    * `kept` and `replaced` hold undefined where the other has the point (lines pass), null where the value is no finite
    * number (lines break).
-   * `odd`: indices of points that are NaN or infinite. `marks`: [{x, attempt}] where a later attempt takes over.
-   * `at`: index -> {attempt, step, time, value}, or {gap: true} where the line breaks between attempts.
+   * `odd`: points that are NaN or infinite. `marks`: [{x, attempt}] where a later attempt takes over.
+   * `at`: index -> {x, attempt, step, time, value, replacedBy}, or {gap: true} where the line breaks between attempts.
    */
-  columns(axis) {
+  columns(axis, start = 0) {
+    const onClock = axis === "time" || axis === "relative";
     const points = [];
     const marks = [];
     this.attempts.forEach((one, index) => {
       const next = this.attempts[index + 1];
       const cut = next && next.step.length ? next.step[0] : Infinity;
-      const xs = axis === "epoch" ? (one.epoch ?? []) : one[axis];
+      const shown = one.shown;
+      const xs = places(shown, axis, start);
       if (index > 0 && xs.length) marks.push({ x: xs[0], attempt: one.attempt });
       // On a clock nothing was measured between two attempts: no line may suggest it.
-      if (index > 0 && xs.length && axis === "time") points.push({ x: xs[0] - 0.001, attempt: one.attempt, gap: true, value: null, replacedBy: null });
+      if (index > 0 && xs.length && onClock) points.push({ x: xs[0] - 0.001, attempt: one.attempt, gap: true, value: null, replacedBy: null });
       for (let i = 0; i < xs.length; i++) {
         if (!Number.isFinite(xs[i])) continue;
         points.push({
-          x: xs[i], attempt: one.attempt, step: one.step[i], time: one.time[i], value: one.value[i],
-          replacedBy: one.step[i] >= cut ? next.attempt : null,
+          x: xs[i], attempt: one.attempt, step: shown.step[i], time: shown.time[i], value: shown.value[i],
+          replacedBy: shown.step[i] >= cut ? next.attempt : null,
         });
       }
     });
     points.sort((a, b) => a.x - b.x || a.attempt - b.attempt);
-    const passing = axis === "time" ? null : undefined; // on a clock, attempts follow one another
+    const passing = onClock ? null : undefined; // on a clock, attempts follow one another
     const finite = (point) => (Number.isFinite(point.value) ? point.value : null);
     return {
       x: points.map((point) => point.x),
       kept: points.map((point) => (point.replacedBy === null ? finite(point) : passing)),
       replaced: points.map((point) => (point.replacedBy === null ? undefined : finite(point))),
-      odd: points.flatMap((point, index) => (point.gap || Number.isFinite(point.value) ? [] : [index])),
+      odd: points.filter((point) => !point.gap && !Number.isFinite(point.value)),
       marks,
       at: points,
     };
@@ -110,6 +161,11 @@ export class Series {
   get latest() {
     return this.attempts.at(-1)?.value.at(-1);
   }
+}
+
+function places(columns, axis, start) {
+  if (axis === "relative") return columns.time.map((time) => time - start);
+  return columns[axis] ?? [];
 }
 
 /**

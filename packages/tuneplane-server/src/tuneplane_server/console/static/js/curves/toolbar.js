@@ -1,7 +1,7 @@
 /** The options above the charts: kept in the address, so that a link shows what its sender saw, and for the next page. */
 
 const REMEMBERED = "tuneplane-curves";
-const AXES = ["step", "time", "epoch"];
+const AXES = ["step", "time", "relative", "tokens", "epoch"];
 
 /** Options from the address, else from the last visit: {axis, smoothing, log, filter}. */
 export function readOptions() {
@@ -41,7 +41,7 @@ export function startToolbar(element, options, onChange) {
     button.addEventListener("click", () => {
       options.axis = button.dataset.x;
       options.zoom = null;
-      changed("scales");
+      changed("axis");
     });
   }
   slider.addEventListener("input", () => {
