@@ -11,6 +11,7 @@ choosing from the points gives whenever the wanted width is no smaller.
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
 
 MIN_POINTS = 8
@@ -36,6 +37,8 @@ def choose(values: Sequence[float], width: int, positions: Sequence[int] | None 
     """
     if width <= 1:
         return list(range(len(values)))
+    if isinstance(values, array):
+        values = values.tolist()  # each number is looked at several times
     kept: set[int] = {0, len(values) - 1} if len(values) else set()
     for start, stop in _buckets(len(values), width, positions):
         kept.update(_extremes(values, start, stop))

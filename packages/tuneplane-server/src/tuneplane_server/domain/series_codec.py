@@ -92,11 +92,12 @@ def joined(parts: Sequence[Columns]) -> Columns:
 
 def summary(data: Columns) -> Summary:
     """Count and extremes of at least one point."""
-    values: Sequence[float] = data.value
+    values = data.value.tolist()  # one object per number, not one for each look at it
     if math.isnan(sum(values)):  # a NaN is inside, or infinities of both signs are: look closer
         values = [value for value in values if not math.isnan(value)]
     low, high = (min(values), max(values)) if values else (None, None)
-    return Summary(len(data.step), min(data.step), max(data.step), low, high)
+    steps = sorted(data.step)  # they nearly always are, and sorting what is sorted is quicker than looking for its ends
+    return Summary(len(steps), steps[0], steps[-1], low, high)
 
 
 def encode(data: Columns) -> bytes:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection
@@ -32,21 +33,37 @@ def merge_run(connection: Connection, job_id: str, series_ids: Sequence[int]) ->
     may still be filled); how many were made."""
     runs.lock(connection, job_id)
     stored: dict[tuple[int, int], int] = {}
-    made = 0
-    for series_id in series_ids:
-        series = repo.series_by_id(connection, series_id)
-        if series is None:
-            continue
+    made = _Made()
+    for series in repo.series_by_ids(connection, series_ids):
         place = (series.attempt, series.rank)
         if place not in stored:
             acks = runs.acks(connection, job_id, series.attempt, [series.rank])
             key = (series.rank, METRIC)
             stored[place] = acks[key].acked.contiguous if key in acks else 0
-        made += _merge_series(connection, series, stored[place])
-    return made
+        _merge_series(connection, series, stored[place], made)
+    made.save(connection)
+    return len(made.series)
 
 
-def _merge_series(connection: Connection, series: Series, stored: int) -> bool:
+@dataclass
+class _Made:
+    """What a transaction changes: written together, because every statement is a round trip on Postgres."""
+
+    series: list[Series] = field(default_factory=list)
+    gone: list[tuple[int, int, int]] = field(default_factory=list)  # (series, position, part) of chunks
+    blocks: list[dict[str, Any]] = field(default_factory=list)
+    rest: list[dict[str, Any]] = field(default_factory=list)
+
+    def save(self, connection: Connection) -> None:
+        if self.series:
+            repo.remove_chunks(connection, self.gone)
+            repo.add_blocks(connection, self.blocks)
+            repo.save_series(connection, self.series)
+        if self.rest:
+            repo.add_chunks(connection, self.rest)
+
+
+def _merge_series(connection: Connection, series: Series, stored: int, made: _Made) -> None:
     """`stored`: the seq up to which everything has come."""
     assert series.id is not None
     taken: list[Chunk] = []
@@ -57,34 +74,30 @@ def _merge_series(connection: Connection, series: Series, stored: int) -> bool:
         taken.append(chunk)
         points += chunk.count
     if points < BLOCK_POINTS:
-        return False
+        return
     data = series_codec.joined([series_codec.decode(chunk.data, chunk.count) for chunk in taken])
-    _replace(connection, series, taken, data)
-    return True
-
-
-def _replace(connection: Connection, series: Series, taken: list[Chunk], data: Columns) -> None:
-    """The chunks by a block; what the last chunk has more stays a chunk under its own key."""
-    assert series.id is not None
     block, rest = data.cut(0, BLOCK_POINTS), data.cut(BLOCK_POINTS, len(data.step))
-    repo.remove_chunks(connection, series.id, [(chunk.position, chunk.part) for chunk in taken])
-    repo.add_block(connection, _block_row(series, taken, block))
-    if rest.step:
-        last = taken[-1]
-        found = series_codec.summary(rest)
-        row: dict[str, Any] = {
-            "series_id": series.id,
-            "position": last.position,
-            "part": last.part,
-            "seq_first": last.seq_first,
-            "seq_last": last.seq_last,
-            "count": found.count,
-            "data": series_codec.encode(rest),
-        }
-        repo.add_chunks(connection, [row | _summary_columns(found)])
+    made.gone += [(series.id, chunk.position, chunk.part) for chunk in taken]
+    made.blocks.append(_block_row(series, taken, block))
+    if rest.step:  # what the last chunk has more stays a chunk under its own key
+        made.rest.append(_rest_row(series.id, taken[-1], rest))
     series.blocks += 1
     series.loose -= BLOCK_POINTS
-    repo.save_series(connection, [series])
+    made.series.append(series)
+
+
+def _rest_row(series_id: int, last: Chunk, rest: Columns) -> dict[str, Any]:
+    found = series_codec.summary(rest)
+    row: dict[str, Any] = {
+        "series_id": series_id,
+        "position": last.position,
+        "part": last.part,
+        "seq_first": last.seq_first,
+        "seq_last": last.seq_last,
+        "count": found.count,
+        "data": series_codec.encode(rest),
+    }
+    return row | _summary_columns(found)
 
 
 def _block_row(series: Series, taken: list[Chunk], block: Columns) -> dict[str, Any]:

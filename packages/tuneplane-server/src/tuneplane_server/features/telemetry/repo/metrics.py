@@ -77,8 +77,8 @@ _COUNT_NAMES = (
 )
 _ADD_SERIES = insert(SERIES).returning(SERIES.c.id, SERIES.c.name)
 _ADD_CHUNKS = insert(CHUNKS)
-_ADD_BLOCK = insert(BLOCKS)
-_BY_ID = select(*_COLUMNS).where(SERIES.c.id == bindparam("series"))
+_ADD_BLOCKS = insert(BLOCKS)
+_BY_IDS = select(*_COLUMNS).where(SERIES.c.id.in_(bindparam("ids", expanding=True))).order_by(SERIES.c.id)
 _TO_MERGE = (
     select(SERIES.c.id, SERIES.c.job_id)
     .where(SERIES.c.loose >= literal_column(str(BLOCK_POINTS)), SERIES.c.id > bindparam("after"))
@@ -140,23 +140,22 @@ def series_to_merge(connection: Connection, after: int, limit: int) -> list[tupl
     return [(row.id, row.job_id) for row in connection.execute(_TO_MERGE, {"after": after, "most": limit})]
 
 
-def series_by_id(connection: Connection, series_id: int) -> Series | None:
-    row = connection.execute(_BY_ID, {"series": series_id}).first()
-    return None if row is None else Series(*row)
+def series_by_ids(connection: Connection, series_ids: Sequence[int]) -> list[Series]:
+    return [Series(*row) for row in connection.execute(_BY_IDS, {"ids": list(series_ids)})]
 
 
 def first_chunks(connection: Connection, series_id: int, limit: int) -> list[Chunk]:
     return [Chunk(*row) for row in connection.execute(_FIRST_CHUNKS, {"series": series_id, "most": limit})]
 
 
-def add_block(connection: Connection, row: dict[str, Any]) -> None:
-    """`row`: the columns of `metric_blocks`."""
-    connection.execute(_ADD_BLOCK, [row])
+def add_blocks(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """`rows`: the columns of `metric_blocks`."""
+    connection.execute(_ADD_BLOCKS, rows)
 
 
-def remove_chunks(connection: Connection, series_id: int, keys: Sequence[tuple[int, int]]) -> None:
-    """`keys`: (position, part)."""
-    rows = [{"series": series_id, "key_position": position, "key_part": part} for position, part in keys]
+def remove_chunks(connection: Connection, keys: Sequence[tuple[int, int, int]]) -> None:
+    """`keys`: (series, position, part)."""
+    rows = [{"series": series, "key_position": position, "key_part": part} for series, position, part in keys]
     connection.execute(_REMOVE_CHUNK, rows)
 
 
