@@ -16,6 +16,8 @@ COMMON = "-c max_connections=300 -c shared_buffers=128MB -c listen_addresses=127
 SETTINGS = f"{COMMON} -c fsync=off -c synchronous_commit=off -c full_page_writes=off"
 # As it runs for real: a commit waits for the disk. For benchmarks.
 DURABLE = COMMON
+# A commit survives the death of the server, not of the machine.
+CRASHING = f"{COMMON} -c fsync=off -c full_page_writes=off"
 
 
 def start(home: Path, settings: str = SETTINGS) -> Service:
@@ -37,6 +39,13 @@ def start(home: Path, settings: str = SETTINGS) -> Service:
         # SIGTERM would wait for the clients to leave.
         before_stop=[_for_postgres(tools / "pg_ctl", "-D", data, "-m", "immediate", "-t", "30", "stop")],
     )
+
+
+def crash(home: Path) -> None:
+    """End every process of the cluster in `home` at once, as a crash does, and start it again with the same options."""
+    tools = max(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+    data, log = home / "data", home / "log"
+    _as_postgres(tools / "pg_ctl", "-D", data, "-l", log, "-m", "immediate", "-w", "-t", "60", "restart")
 
 
 def create_database(port: int, name: str, template: str | None = None) -> None:

@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -88,11 +89,20 @@ class SmallBatches(Shipper):
 
 @pytest.mark.timeout(240)
 async def test_a_console_killed_while_it_is_being_sent_to_ends_up_with_every_record_once(migrated_url, tmp_path):
-    database = Database(migrated_url)
+    def kill(console: Console) -> None:
+        console.kill()
+        console.start()
+
+    await deliver_in_spite_of(kill, migrated_url, tmp_path)
+
+
+async def deliver_in_spite_of(kill: Callable[[Console], None], url: str, folder: Path) -> None:
+    """A known stream of records is sent to a console on `url`, and `kill` is called at random moments of it."""
+    database = Database(url)
     token = await IngestTokens(database, Clock()).issue(JOB, 1)
-    spool = Spool(str(tmp_path / "spool"), 1, 0)
+    spool = Spool(str(folder / "spool"), 1, 0)
     fill(spool)
-    console = Console(migrated_url, tmp_path)
+    console = Console(url, folder)
     console.start()
     client = IngestClient(f"http://127.0.0.1:{console.port}/ingest/v1/jobs/{JOB}", token)
     shipper = SmallBatches(Cursor(spool.directory), client, 1, lambda text: None)
@@ -110,8 +120,7 @@ async def test_a_console_killed_while_it_is_being_sent_to_ends_up_with_every_rec
             goal = shipper.shipped + dice.randint(30, 120)
             while shipper.shipped < goal and not sent.wait(0.01):
                 pass
-            console.kill()
-            console.start()
+            kill(console)
         assert sent.wait(120)
     finally:
         console.stop()
