@@ -23,6 +23,7 @@ from tuneplane_server.features.governance.api import router as governance_router
 from tuneplane_server.features.hardware.api import router as hardware_router
 from tuneplane_server.features.hardware.job_api import router as job_hardware_router
 from tuneplane_server.features.ingest.api import router as ingest_router
+from tuneplane_server.features.ingest.outside_api import router as outside_router
 from tuneplane_server.features.jobs.api import router as jobs_router
 from tuneplane_server.features.packages.api import router as packages_router
 from tuneplane_server.features.projects.api import router as projects_router
@@ -54,6 +55,7 @@ ROUTERS = (
     telemetry_router,
     curves_router,
     artifacts_router,
+    outside_router,
     audit_router,
 )
 

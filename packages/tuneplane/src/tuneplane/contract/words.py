@@ -43,6 +43,8 @@ MAX_BATCH_RECORDS = 5000
 MAX_LOG_CHUNK_BYTES = 64 * 1024
 MAX_SAMPLE_BYTES = 256 * 1024
 MAX_METRIC_NAME = 200
+# Ranks from here on belong to senders that are no process of the job, each with a token of its own.
+OUTSIDE_RANK = 1_000_000
 MAX_METRIC_NAMES = 5000
 
 # Environment of a job (docs/reference/environment). User env can never replace one of these.

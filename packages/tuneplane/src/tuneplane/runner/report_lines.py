@@ -6,14 +6,13 @@ import json
 import os
 from typing import Any, Dict, List, Optional
 
-from tuneplane.contract.words import MAX_SAMPLE_BYTES, STREAM_EVENT, STREAM_METRIC, STREAM_SAMPLE
+from tuneplane.contract.words import MAX_SAMPLE_BYTES, OUTSIDE_RANK, STREAM_EVENT, STREAM_METRIC, STREAM_SAMPLE
 from tuneplane.runner.metric_names import MetricNames
 from tuneplane.runner.sources import Record
 
 _SAMPLE_KINDS = ("completion", "preference", "conversation")
 _ODD_NUMBERS = ("NaN", "Infinity", "-Infinity")
 _EXACT_INT = 2**53
-_MAX_RANK = 2**20
 
 
 class ReportLines:
@@ -30,7 +29,7 @@ class ReportLines:
         try:
             value = json.loads(line)
             kind, rank = value["k"], value["rank"]
-            if type(rank) is not int or not 0 <= rank < _MAX_RANK:
+            if type(rank) is not int or not 0 <= rank < OUTSIDE_RANK:
                 raise ValueError("rank")
             if kind == "m":
                 return self._metrics(rank, value["series"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -26,8 +26,18 @@ async def revoke(session: AsyncSession, job_id: str, attempt: int | None, now: d
 
 
 async def forget_expired(session: AsyncSession, before: datetime) -> None:
-    statement = delete(IngestTokenRow).where(IngestTokenRow.expires_at < before)
+    """Those of senders outside of the job stay as long as the run: their ranks must not be given out again."""
+    statement = delete(IngestTokenRow).where(IngestTokenRow.expires_at < before, IngestTokenRow.rank.is_(None))
     await session.execute(statement.execution_options(synchronize_session=False))
+
+
+async def outside_ranks(session: AsyncSession, job_id: str, attempt: int, now: datetime) -> tuple[int | None, int]:
+    """(the highest rank ever given to a sender outside of the job, how many of their tokens are good)."""
+    mine = (IngestTokenRow.job_id == job_id, IngestTokenRow.attempt == attempt, IngestTokenRow.rank.is_not(None))
+    good = (IngestTokenRow.revoked_at.is_(None), IngestTokenRow.expires_at > now)
+    highest = await session.scalar(select(func.max(IngestTokenRow.rank)).where(*mine))
+    count = await session.scalar(select(func.count()).select_from(IngestTokenRow).where(*mine, *good))
+    return highest, count or 0
 
 
 async def save_heartbeat(session: AsyncSession, beat: dict[str, object]) -> None:

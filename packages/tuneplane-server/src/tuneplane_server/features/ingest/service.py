@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
@@ -20,7 +20,7 @@ from tuneplane_server.features.ingest import bodies, repo, wire
 from tuneplane_server.features.ingest.gate import Gate
 from tuneplane_server.features.ingest.signals import JobSignals, NoSignals
 from tuneplane_server.features.ingest.tables import HeartbeatRow
-from tuneplane_server.features.ingest.tokens import Denied, Grant, IngestTokens
+from tuneplane_server.features.ingest.tokens import Denied, Grant, IngestTokens, OutsideToken
 from tuneplane_server.features.telemetry.records import Batch, EventRecord, Written
 from tuneplane_server.features.telemetry.service import TelemetryService
 from tuneplane_server.web.problems import ProblemError, refused
@@ -32,6 +32,7 @@ INLINE_BYTES = 16 * 1024
 # The same refusal is audited once in this time: a sender that tries for ever must not fill the record.
 AUDIT_SECONDS = 600.0
 AUDIT_REMEMBERED = 1000
+AUDITED_AT_MOST = 200  # in AUDIT_SECONDS, of all tokens
 REPORTED = frozenset({"trainer-exited", "signal", "checkpoint", "warning", "gap", "log-quota"})
 
 
@@ -55,6 +56,7 @@ class IngestService:
         self.tokens = IngestTokens(database, clock)
         self.gate = Gate()
         self._audited: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._noted: deque[float] = deque()
 
     def listen(self, signals: JobSignals) -> None:
         """Who hears of running jobs from now on; the jobs feature, once it is there."""
@@ -63,6 +65,15 @@ class IngestService:
     async def issue(self, job_id: str, attempt: int) -> str:
         """A token for the capsule of one attempt; shown once, kept only as its digest."""
         return await self.tokens.issue(job_id, attempt)
+
+    async def issue_outside(
+        self, job_id: str, attempt: int, lifetime: timedelta, who: str, address: str
+    ) -> OutsideToken:
+        """A token for a script that is no process of the job. Raises `TooManyTokensError`."""
+        issued = await self.tokens.issue_outside(job_id, attempt, lifetime)
+        data = {"attempt": attempt, "rank": issued.rank, "expires_at": issued.expires_at.isoformat()}
+        await self._audit.record_alone(AuditEntry(who, "ingest.token", job_id, address, data))
+        return issued
 
     async def revoke(self, job_id: str, attempt: int | None = None) -> None:
         await self.tokens.revoke(job_id, attempt)
@@ -85,6 +96,10 @@ class IngestService:
     async def receive(self, grant: Grant, body: bytes, encoding: str, address: str = "") -> Written:
         """Store a batch. Raises a problem when it is refused; anything else that is raised stored nothing."""
         batch = await self._decoded(grant, body, encoding, address)
+        if grant.rank is not None and not _is_only_of(batch, grant.rank):
+            await self._note(grant.token_id, "foreign-rank", grant.job_id, address)
+            text = _("this ingest token is for metrics and samples of rank {rank}")
+            raise refused("forbidden", text.format(rank=grant.rank))
         written = await self._telemetry.store(grant.job_id, grant.attempt, batch)
         for event in written.events:
             await self._signal(grant, event)
@@ -98,6 +113,8 @@ class IngestService:
         if attempt != grant.attempt:
             await self._note(grant.token_id, "foreign-attempt", grant.job_id, address)
             raise refused("forbidden", _("this ingest token belongs to another attempt"))
+        if grant.rank is not None:
+            raise refused("forbidden", _("a heartbeat is the runner's; this ingest token is for metrics and samples"))
         now = self._clock.now()
         beat: dict[str, object] = {
             "job_id": grant.job_id,
@@ -161,15 +178,29 @@ class IngestService:
             )
 
     async def _note(self, token_id: str, why: str, job_id: str, address: str, **data: Any) -> None:
-        """Audit a refusal, once in a while per token and run."""
-        key, now = (token_id, f"{why} {job_id}"), time.monotonic()
-        if now - self._audited.get(key, -AUDIT_SECONDS) < AUDIT_SECONDS:
+        """Audit a refusal, once in a while per token and kind, and not without bound in all: whoever has one token could name
+        a new run each time, and whoever has many could use them in turn."""
+        key, now = (token_id, why), time.monotonic()
+        if now - self._audited.get(key, -AUDIT_SECONDS) < AUDIT_SECONDS or not self._may_audit(now):
             return
         self._audited[key] = now
         while len(self._audited) > AUDIT_REMEMBERED:
             self._audited.popitem(last=False)
         entry = AuditEntry("system:ingest", "ingest.refuse", job_id, address, {"why": why, "token": token_id, **data})
         await self._audit.record_alone(entry)
+
+    def _may_audit(self, now: float) -> bool:
+        while self._noted and now - self._noted[0] >= AUDIT_SECONDS:
+            self._noted.popleft()
+        if len(self._noted) >= AUDITED_AT_MOST:
+            return False
+        self._noted.append(now)
+        return True
+
+
+def _is_only_of(batch: Batch, rank: int) -> bool:
+    """Whether it holds metrics and samples of this rank and nothing else."""
+    return not batch.logs and not batch.events and all(one.rank == rank for one in [*batch.metrics, *batch.samples])
 
 
 def _body_problem(error: bodies.BodyError) -> ProblemError:

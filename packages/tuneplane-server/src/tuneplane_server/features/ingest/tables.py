@@ -11,7 +11,10 @@ from tuneplane_server.db.base import Base, UtcDateTime
 
 
 class IngestTokenRow(Base):
-    """One token of one attempt; only its SHA-256 is kept. Several may be valid at once: a renewed one beside the old."""
+    """One token of one attempt; only its SHA-256 is kept. Several may be valid at once: a renewed one beside the old.
+
+    `rank`: of a sender outside of the job, which may send as nobody else; None: the runner's, for every rank.
+    """
 
     __tablename__ = "ingest_tokens"
 
@@ -22,8 +25,10 @@ class IngestTokenRow(Base):
     issued_at: Mapped[datetime] = mapped_column(UtcDateTime)
     expires_at: Mapped[datetime] = mapped_column(UtcDateTime)
     revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    rank: Mapped[int | None]
 
     __table_args__ = (
+        Index("uq_ingest_tokens_job_id_attempt_rank", "job_id", "attempt", "rank", unique=True),
         Index("ix_ingest_tokens_job_id_attempt", "job_id", "attempt"),
         Index("ix_ingest_tokens_expires_at", "expires_at"),
     )

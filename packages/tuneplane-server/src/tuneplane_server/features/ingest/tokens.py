@@ -16,6 +16,10 @@ from datetime import datetime, timedelta
 from time import monotonic
 from typing import Literal
 
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from tuneplane.contract.words import OUTSIDE_RANK
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.features.accounts.secrets import digest, matches, new_secret
@@ -28,17 +32,34 @@ LIFETIME = timedelta(days=14)
 KEEP_EXPIRED = timedelta(days=30)
 REMEMBER_SECONDS = 5.0
 REMEMBERED = 4096
+OUTSIDE_TOKENS = 32  # good at once, of one attempt
+OUTSIDE_TRIES = 5
 _NO_DIGEST = digest("")
 
 
 @dataclass(frozen=True)
 class Grant:
-    """What a token is good for."""
+    """What a token is good for. `rank`: the only one that a sender outside of the job may send as; None: every rank."""
 
     token_id: str
     job_id: str
     attempt: int
     expires_at: datetime
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class OutsideToken:
+    """For a sender outside of the job; `token` is shown once."""
+
+    token: str
+    attempt: int
+    rank: int
+    expires_at: datetime
+
+
+class TooManyTokensError(Exception):
+    """`OUTSIDE_TOKENS` of an attempt are good at the same time."""
 
 
 @dataclass(frozen=True)
@@ -58,20 +79,44 @@ class IngestTokens:
 
     async def issue(self, job_id: str, attempt: int) -> str:
         """A fresh token for one attempt; earlier ones stay valid (a launch that is repeated must not cut off the first)."""
-        token_id, secret, now = self._clock.new_id(), new_secret(), self._clock.now()
+        now = self._clock.now()
         async with self._database.begin() as session:
             await repo.forget_expired(session, now - KEEP_EXPIRED)
-            session.add(
-                IngestTokenRow(
-                    id=token_id,
-                    job_id=job_id,
-                    attempt=attempt,
-                    digest=digest(secret),
-                    issued_at=now,
-                    expires_at=now + self._lifetime,
-                    revoked_at=None,
-                )
+            return self._add(session, job_id, attempt, now + self._lifetime)
+
+    async def issue_outside(self, job_id: str, attempt: int, lifetime: timedelta) -> OutsideToken:
+        """A token for a sender that is no process of the job, with a rank of its own, so that its sequences are its own too.
+        Raises `TooManyTokensError`."""
+        for _time in range(OUTSIDE_TRIES):
+            try:
+                async with self._database.begin() as session:
+                    now = self._clock.now()
+                    highest, good = await repo.outside_ranks(session, job_id, attempt, now)
+                    if good >= OUTSIDE_TOKENS:
+                        raise TooManyTokensError
+                    rank = OUTSIDE_RANK if highest is None else highest + 1
+                    token = self._add(session, job_id, attempt, now + lifetime, rank)
+                return OutsideToken(token, attempt, rank, now + lifetime)
+            except IntegrityError:
+                continue  # another took the rank at the same moment
+        raise TooManyTokensError
+
+    def _add(
+        self, session: AsyncSession, job_id: str, attempt: int, expires_at: datetime, rank: int | None = None
+    ) -> str:
+        token_id, secret = self._clock.new_id(), new_secret()
+        session.add(
+            IngestTokenRow(
+                id=token_id,
+                job_id=job_id,
+                attempt=attempt,
+                digest=digest(secret),
+                issued_at=self._clock.now(),
+                expires_at=expires_at,
+                revoked_at=None,
+                rank=rank,
             )
+        )
         return f"{PREFIX}{token_id}_{secret}"
 
     async def check(self, token: str) -> Grant | Denied:
@@ -103,7 +148,7 @@ class IngestTokens:
             return Denied("revoked", row.id)
         if row.expires_at <= self._clock.now():
             return Denied("expired", row.id)
-        return Grant(row.id, row.job_id, row.attempt, row.expires_at)
+        return Grant(row.id, row.job_id, row.attempt, row.expires_at, row.rank)
 
     async def renewed(self, grant: Grant) -> str | None:
         """The next token when this one is in the second half of its life."""

@@ -16,6 +16,7 @@ depends_on = None
 def upgrade() -> None:
     _hardware()
     _alerts()
+    _outside_tokens()
     _looks()
 
 
@@ -59,7 +60,85 @@ def _hardware() -> None:
 
 
 def _alerts() -> None:
-    """Rules, what fired, notices to people, webhooks and their deliveries."""
+    """Rules, what fired, notifications to people, webhooks and their deliveries; and which runs have ended since."""
+    op.create_table(
+        "alert_rules",
+        sa.Column("project_id", sa.String(length=16), nullable=False),
+        sa.Column("name", sa.String(length=63), nullable=False),
+        sa.Column("kind", sa.String(length=32), nullable=False),
+        sa.Column("enabled", sa.Boolean(), nullable=False),
+        sa.Column("metric", sa.String(length=200), nullable=False),
+        sa.Column("threshold", sa.Double(), nullable=False),
+        sa.Column("minutes", sa.Double(), nullable=False),
+        sa.Column("reports", sa.Integer(), nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
+        sa.Column("updated_by", sa.String(length=80), nullable=False),
+        sa.PrimaryKeyConstraint("project_id", "name", name=op.f("pk_alert_rules")),
+    )
+    op.create_table(
+        "alert_states",
+        sa.Column("job_id", sa.String(length=16), nullable=False),
+        sa.Column("rule", sa.String(length=63), nullable=False),
+        sa.Column("stage", sa.String(length=8), nullable=False),
+        sa.Column("since", UtcDateTime(), nullable=False),
+        sa.Column("calm_since", UtcDateTime(), nullable=True),
+        sa.Column("count", sa.Integer(), nullable=False),
+        sa.Column("data", JsonText(), nullable=False),
+        sa.Column("kind", sa.String(length=32), nullable=False),
+        sa.Column("project_id", sa.String(length=16), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("job_id", "rule", name=op.f("pk_alert_states")),
+    )
+    op.create_index("ix_alert_states_stage_since", "alert_states", ["stage", "since"], unique=False)
+    op.create_table(
+        "notifications",
+        sa.Column("id", sa.String(length=16), nullable=False),
+        sa.Column("user_id", sa.String(length=16), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("effect", sa.String(length=8), nullable=False),
+        sa.Column("rule", sa.String(length=63), nullable=False),
+        sa.Column("kind", sa.String(length=32), nullable=False),
+        sa.Column("data", JsonText(), nullable=False),
+        sa.Column("job_id", sa.String(length=16), nullable=False),
+        sa.Column("job_name", sa.String(length=200), nullable=False),
+        sa.Column("project", sa.String(length=127), nullable=False),
+        sa.Column("read_at", UtcDateTime(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_notifications")),
+    )
+    op.create_index("ix_notifications_user_id_read_at_id", "notifications", ["user_id", "read_at", "id"], unique=False)
+    op.create_table(
+        "webhook_deliveries",
+        sa.Column("id", sa.String(length=16), nullable=False),
+        sa.Column("webhook_id", sa.String(length=16), nullable=False),
+        sa.Column("message_id", sa.String(length=40), nullable=False),
+        sa.Column("event", sa.String(length=32), nullable=False),
+        sa.Column("body", sa.Text(), nullable=False),
+        sa.Column("state", sa.String(length=16), nullable=False),
+        sa.Column("tries", JsonText(), nullable=False),
+        sa.Column("next_at", UtcDateTime(), nullable=True),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("ended_at", UtcDateTime(), nullable=True),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_webhook_deliveries")),
+    )
+    op.create_index("ix_webhook_deliveries_state_next_at", "webhook_deliveries", ["state", "next_at"], unique=False)
+    op.create_index("ix_webhook_deliveries_webhook_id_id", "webhook_deliveries", ["webhook_id", "id"], unique=False)
+    op.create_table(
+        "webhooks",
+        sa.Column("id", sa.String(length=16), nullable=False),
+        sa.Column("project_id", sa.String(length=16), nullable=False),
+        sa.Column("url", sa.Text(), nullable=False),
+        sa.Column("description", sa.String(length=200), nullable=False),
+        sa.Column("events", JsonText(), nullable=False),
+        sa.Column("secret", sa.LargeBinary(), nullable=False),
+        sa.Column("enabled", sa.Boolean(), nullable=False),
+        sa.Column("created_at", UtcDateTime(), nullable=False),
+        sa.Column("created_by", sa.String(length=80), nullable=False),
+        sa.Column("disabled_why", sa.String(length=200), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_webhooks")),
+    )
+    op.create_index("ix_webhooks_project_id", "webhooks", ["project_id"], unique=False)
+    op.create_index("ix_jobs_finished_at", "jobs", ["finished_at"], unique=False)
 
 
 def _looks() -> None:
@@ -68,3 +147,9 @@ def _looks() -> None:
     op.create_index("ix_jobs_phase_id_version", "jobs", ["phase", "id", "version"])
     op.create_index("ix_jobs_owner_id_phase_id", "jobs", ["owner_id", "phase", "id"])
     op.create_index("ix_job_attempts_hashed_at_finished_at", "job_attempts", ["hashed_at", "finished_at"])
+
+
+def _outside_tokens() -> None:
+    """Ingest tokens of senders that are no process of the job: each has a rank of its own."""
+    op.add_column("ingest_tokens", sa.Column("rank", sa.Integer(), nullable=True))
+    op.create_index("uq_ingest_tokens_job_id_attempt_rank", "ingest_tokens", ["job_id", "attempt", "rank"], unique=True)
