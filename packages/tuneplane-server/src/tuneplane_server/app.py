@@ -16,6 +16,8 @@ from tuneplane_server.db import migrations
 from tuneplane_server.executors.port import Executor
 from tuneplane_server.features.accounts.admin_api import router as users_router
 from tuneplane_server.features.accounts.api import router as accounts_router
+from tuneplane_server.features.alerts.api import router as alerts_router
+from tuneplane_server.features.alerts.webhook_api import router as webhooks_router
 from tuneplane_server.features.artifacts.api import router as artifacts_router
 from tuneplane_server.features.audit.api import router as audit_router
 from tuneplane_server.features.catalog.api import router as catalog_router
@@ -57,6 +59,8 @@ ROUTERS = (
     artifacts_router,
     outside_router,
     audit_router,
+    alerts_router,
+    webhooks_router,
 )
 
 

@@ -15,6 +15,9 @@ from tuneplane_server.executors.port import Executor
 from tuneplane_server.features.accounts.limits import RateLimits
 from tuneplane_server.features.accounts.service import AccountService
 from tuneplane_server.features.accounts.sessions import SessionSigner, load_key
+from tuneplane_server.features.alerts.firing import AlertWriter
+from tuneplane_server.features.alerts.service import AlertService
+from tuneplane_server.features.alerts.webhooks import WebhookService
 from tuneplane_server.features.artifacts.service import ArtifactService
 from tuneplane_server.features.audit.service import AuditService
 from tuneplane_server.features.catalog.service import CatalogService
@@ -39,6 +42,7 @@ from tuneplane_server.features.telemetry.limits import TelemetryLimits
 from tuneplane_server.features.telemetry.service import TelemetryService
 from tuneplane_server.findings import Findings
 from tuneplane_server.instance import instance_id
+from tuneplane_server.sealing import Sealer, load_sealer
 from tuneplane_server.settings import Settings
 from tuneplane_server.storage.layout import StorageRoot
 from tuneplane_server.storage.objects import ObStore, open_store
@@ -180,6 +184,34 @@ class Services:
             self.artifacts,
             self.telemetry,
             lambda: self.jobs,
+        )
+
+    # --- alerts ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def sealer(self) -> Sealer:
+        key = self.settings.secrets_key
+        return load_sealer(None if key is None else key.get_secret_value(), self.settings.state_dir / "secrets.key")
+
+    @cached_property
+    def alerts(self) -> AlertService:
+        return AlertService(self.database, self.clock, self.projects, self.audit)
+
+    @cached_property
+    def alert_writer(self) -> AlertWriter:
+        return AlertWriter(self.clock, lambda: self.public_address)
+
+    @cached_property
+    def webhooks(self) -> WebhookService:
+        return WebhookService(
+            self.database,
+            self.clock,
+            self.projects,
+            self.audit,
+            self.sealer,
+            self.alert_writer,
+            self.wakeups,
+            self.settings.webhook_hosts,
         )
 
     @cached_property

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from tuneplane.i18n import _
+from tuneplane_server.domain.webhooks import parse_hosts
 
 PREFIX = "TUNEPLANE_"
 IMAGE_PREFIX = "TUNEPLANE_IMAGE_"
@@ -55,6 +56,12 @@ def _absolute(value: Any) -> Any:
 
 
 HttpUrl = Annotated[str | None, AfterValidator(_http_url)]
+def _hosts(value: str) -> str:
+    parse_hosts(value)
+    return value
+
+
+Hosts = Annotated[str, AfterValidator(_hosts)]
 RedisUrl = Annotated[SecretStr | None, AfterValidator(_redis_url)]
 AbsolutePath = Annotated[Path, BeforeValidator(_absolute)]
 
@@ -98,6 +105,9 @@ class Settings(BaseModel):
 
     web_jwt_secret: SecretStr | None = Field(
         default=None, min_length=32, description="Key that signs sessions; default a key file (0600)."
+    )
+    secrets_key: SecretStr | None = Field(
+        default=None, description="Base64 of 32 bytes that seal secrets in the database; default a key file (0600)."
     )
     session_hours: int = Field(default=336, ge=1, le=24 * 366, description="How long a browser stays signed in.")
 
@@ -143,6 +153,10 @@ class Settings(BaseModel):
     )
     lease_seconds: float = Field(default=60.0, ge=5, le=3600, description="How long a background claim lasts.")
     start_timeout_seconds: int = Field(default=900, ge=10, description="How long a run may stay in starting.")
+
+    webhook_hosts: Hosts = Field(
+        default="", description="Private hosts that webhooks may call, host or host:port, comma separated."
+    )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level logged.")
     log_format: Literal["text", "json"] = Field(default="text", description="Form of the console's own log.")

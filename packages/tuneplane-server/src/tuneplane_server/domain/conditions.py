@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from tuneplane.i18n import N_
+from tuneplane_server.domain.alerts import CONDITION_PREFIX, message_of
 
 CONDITIONS: dict[str, str] = {
     "unreachable": N_("the executor cannot be asked about this run for now; it may well be running"),
@@ -13,7 +17,7 @@ CONDITIONS: dict[str, str] = {
     "cleanup-delayed": N_("the executor cannot confirm that everything of this run is gone; its GPUs stay held"),
     "stalled": N_(
         "nothing new for {minutes} minutes: no output, metric, sample or event of any rank since {since}; "
-        "its machines are heard, the load of its GPUs is not looked at"
+        "its machines are heard, the load of its GPUs is not known"
     ),
     "rank-silent": N_("machine {ranks} of this run is not heard since {since}, while others are"),
     "unheard": N_("no machine of this run is heard since {since}; it may well be running and cannot reach the console"),
@@ -25,3 +29,24 @@ CONDITIONS: dict[str, str] = {
     ),
     "logs-delayed": N_("the last logs and metrics of this run are not stored yet"),
 }
+
+# What more is known sometimes: type -> (key of the data, its value -> text).
+_MORE: dict[str, tuple[str, dict[str, str]]] = {
+    "stalled": (
+        "gpus",
+        {
+            "idle": N_(
+                "nothing new for {minutes} minutes: no output, metric, sample or event of any rank, and its GPUs are idle, since "
+                "{since}; its machines are heard"
+            )
+        },
+    ),
+}
+
+
+def condition_message(kind: str, data: Mapping[str, Any]) -> str | None:
+    """The message id of a condition, which its data fills; None for one that this version does not know."""
+    if kind.startswith(CONDITION_PREFIX):
+        return message_of(str(data.get("kind")))
+    key, texts = _MORE.get(kind, ("", {}))
+    return texts.get(str(data.get(key)), CONDITIONS.get(kind))

@@ -23,6 +23,7 @@ KEEP = 0.5  # a condition that is set stays down to this share of what sets it
 ROOM_AGAIN = 1.2  # so many times the threshold must be free again
 OFFSETS_AT_LEAST = 3  # heartbeats before a clock is judged: one may have been on its way for long
 NEAR_SHARE, NEAR_SECONDS = 0.1, 1800.0  # the last tenth of a limit, at most half an hour
+IDLE = "idle"
 QUIET_STATES = ("preparing", "draining")  # the runner's own phases; they have deadlines of their own
 
 type Data = Mapping[str, Any]
@@ -62,12 +63,19 @@ class BadLoss:
 
 
 @dataclass(frozen=True)
+class CardLoad:
+    """Of all the cards of an attempt. `idle_since`: None while at least one of them works."""
+
+    idle_since: datetime | None
+
+
+@dataclass(frozen=True)
 class Sighting:
     """What is known of one live attempt. `last`: when something of a kind came last, None for never.
 
     `listening_since`: when this console began to listen; what was sent while it was away is still on its way.
     `busy_until`: a phase that reported itself is expected to last until then. `offsets`: machine rank -> seconds that its clock is
-    ahead, of several heartbeats.
+    ahead, of several heartbeats. `cards`: what the load of its GPUs says, None when it has none or not all of them are measured.
     """
 
     running_since: datetime | None  # None: it does not run
@@ -75,6 +83,7 @@ class Sighting:
     machines: int = 1
     last: Mapping[str, datetime | None] = field(default_factory=dict)
     busy_until: datetime | None = None
+    cards: CardLoad | None = None
     beats: Sequence[Beat] = ()
     bad_loss: BadLoss | None = None
     offsets: Mapping[int, Sequence[float]] = field(default_factory=dict)
@@ -138,12 +147,17 @@ def _stalled(seen: Sighting, before: Data | None, policy: WatchPolicy, now: date
     if any(beat.state in QUIET_STATES for beat in heard) or (seen.busy_until is not None and now < seen.busy_until):
         return None
     signs = [seen.running_since, *(time for time in seen.last.values() if time is not None)]
+    if seen.cards is not None:
+        if seen.cards.idle_since is None:
+            return None  # it computes, however silently
+        signs.append(seen.cards.idle_since)
     if before is None:
         signs.append(seen.listening_since)
     since = max(signs)
     if now - since < timedelta(minutes=policy.stalled_minutes):
         return None
-    return before or {"minutes": policy.stalled_minutes, "since": _clock_text(since)}
+    looked = {} if seen.cards is None else {"gpus": IDLE}
+    return before or {"minutes": policy.stalled_minutes, "since": _clock_text(since), **looked}
 
 
 def _rank_silent(seen: Sighting, before: Data | None, policy: WatchPolicy, now: datetime) -> Data | None:

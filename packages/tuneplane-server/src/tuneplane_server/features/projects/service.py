@@ -7,11 +7,13 @@ from collections.abc import Collection, Sequence
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from tuneplane.i18n import _
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.projects import repo
 from tuneplane_server.features.projects.tables import ProjectRow
+from tuneplane_server.web.problems import not_found
 
 
 class ProjectService:
@@ -43,6 +45,16 @@ class ProjectService:
         """The project `name` of the user `owner`."""
         async with self._database.session() as session:
             return await repo.by_owner_name(session, owner, name)
+
+    async def get(self, principal: Principal, owner: str, name: str) -> ProjectRow:
+        """The project, if it is the caller's to see; `not-found` otherwise, which does not tell whether it exists."""
+        row = await self.find(owner, name)
+        if row is None or (row.owner_id != principal.user_id and not principal.acts_as_admin):
+            raise not_found(
+                _("there is no project {owner}/{name}").format(owner=owner[:63], name=name[:63]),
+                _("a project comes to be with its first submission"),
+            )
+        return row
 
     async def names(self, session: AsyncSession, project_ids: Collection[str]) -> dict[str, str]:
         """Id -> `<owner>/<project>` of those that exist, in the running transaction."""

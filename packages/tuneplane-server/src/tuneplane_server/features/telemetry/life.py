@@ -12,6 +12,7 @@ import msgspec
 from tuneplane_server.db.engine import Database
 from tuneplane_server.features.telemetry.repo import life as repo
 from tuneplane_server.features.telemetry.repo.life import Last, Loss
+from tuneplane_server.features.telemetry.repo.newest import Newest, newest
 
 # An event of this name says that a phase which reports nothing may take its time: {name, max_minutes}.
 PHASE_EVENT = "phase"
@@ -33,6 +34,14 @@ class SignsOfLife:
         async with self._database.session() as session:
             losses = await repo.losses(session, job_ids)
         return [loss for loss in losses if loss.value is None or not math.isfinite(loss.value)]
+
+    async def newest(self, job_ids: Sequence[str], names: Sequence[str]) -> dict[tuple[str, int], dict[str, Newest]]:
+        """(run, attempt) -> metric -> its newest value on the main rank, of those of these names that it has."""
+        found: dict[tuple[str, int], dict[str, Newest]] = {}
+        async with self._database.session() as session:
+            for row in await newest(session, job_ids, names):
+                found.setdefault((row.job_id, row.attempt), {})[row.name] = row
+        return found
 
     async def busy_until(self, job_ids: Sequence[str]) -> dict[str, datetime]:
         """Run -> until when the phase that it reported last may be silent; only of runs that reported one with a bound."""

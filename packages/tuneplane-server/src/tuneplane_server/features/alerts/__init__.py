@@ -1,0 +1,1 @@
+"""Alerts: rules per project, what fired, notices to people, signed webhooks."""
