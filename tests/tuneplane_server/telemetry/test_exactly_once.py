@@ -49,6 +49,7 @@ async def assert_all_there(telemetry, count: int, rank: int = 0) -> None:
 
 
 async def test_the_same_batch_three_times_is_stored_once_and_answered_as_duplicate(telemetry):
+    """Scenario 17."""
     batch = together(*whole(3))
     answers = [await telemetry.store(JOB, 1, batch) for _time in range(3)]
     assert [(one.accepted, one.duplicate) for one in answers] == [(12, 0), (0, 12), (0, 12)]
@@ -106,7 +107,7 @@ async def test_the_answer_tells_the_highest_seq_without_a_gap(telemetry):
 
 
 async def test_a_duplicate_costs_the_same_on_the_last_day_of_a_run(telemetry, database):
-    """Counted in statements and rows, not in time: the same few of each, however much is stored."""
+    """Scenario 17. Counted in statements and rows, not in time: the same few of each, however much is stored."""
     statements: list[str] = []
 
     def note(_connection, _cursor, statement, *_rest):
