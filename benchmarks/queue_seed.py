@@ -86,6 +86,8 @@ def _job(
     demand = {"name": "main", "profile": "h200", "nodes": nodes, "gpus_per_node": gpus, "cpus": 0.0, "memory_gb": 0.0}
     job_id = services.clock.new_id()
     created = now - timedelta(minutes=JOBS - number)
+    # None of those that run is past its limit: this is a day like any other, not a storm of stops.
+    since = now - timedelta(hours=random.uniform(0, 4)) if state == "running" else created
     return {
         "id": job_id,
         "owner_id": owner.id,
@@ -102,31 +104,32 @@ def _job(
         "simulated": True,
         "demand": [demand],
         "priority": random.choice((0, 0, 0, 5)),
-        "max_seconds": random.choice((None, 3600, 36_000)),
+        "max_seconds": random.choice((None, 36_000, 360_000) if state == "running" else (None, 3600, 36_000)),
         "desired": "run",
         "paused": False,
         "approval": "none",
         "phase": state or random.choice(("succeeded", "succeeded", "failed", "cancelled")),
-        "phase_since": created,
+        "phase_since": since,
         "conditions": [],
         "cleanup": "none" if state else "confirmed",
         "attempt": 1,
         "handle": {"job_id": job_id, "attempt": 1, "data": {}} if state == "running" else None,
         "version": 1,
         "created_at": created,
-        "started_at": None if state == "queued" else created,
+        "started_at": None if state == "queued" else since,
         "finished_at": None if state else created + timedelta(hours=1),
     }
 
 
 def _attempt(job: dict[str, Any]) -> dict[str, Any]:
     known = ("phase", "created_at", "started_at", "finished_at")
-    return {"job_id": job["id"], "n": 1, "placement": [], **{name: job[name] for name in known}}
+    done = dict.fromkeys(("spool_shipped_at", "hashed_at"), job["finished_at"])
+    return {"job_id": job["id"], "n": 1, "placement": [], **done, **{name: job[name] for name in known}}
 
 
 def _use(random: Random, job: dict[str, Any], now: datetime) -> dict[str, Any]:
     live = job["phase"] == "running"
-    start = now - timedelta(hours=random.uniform(0, 4 if live else 480))
+    start = job["started_at"] if live else now - timedelta(hours=random.uniform(0, 480))
     return {
         "job_id": job["id"],
         "attempt": 1,
@@ -141,7 +144,7 @@ def _use(random: Random, job: dict[str, Any], now: datetime) -> dict[str, Any]:
 
 def _hold(index: int, job: dict[str, Any]) -> dict[str, Any]:
     node, card = divmod(index, CARDS)
-    return {"node": f"n{node:02d}", "gpu_index": card, "job_id": job["id"], "attempt": 1, "since": job["created_at"]}
+    return {"node": f"n{node:02d}", "gpu_index": card, "job_id": job["id"], "attempt": 1, "since": job["started_at"]}
 
 
 def _series(job: dict[str, Any], name: str) -> dict[str, Any]:

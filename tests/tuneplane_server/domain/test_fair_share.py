@@ -73,6 +73,6 @@ def test_the_first_in_line_of_a_priority_is_of_an_owner_who_has_used_least(
     if not turns:
         return
     highest = max(turn.priority for turn in turns)
-    first = next(turn for turn in turns if turn.job_id == in_order(turns, use)[0])
+    first = next(turn for turn in turns if turn.job_id == next(iter(in_order(turns, use))))
     least = min(use.get(turn.owner_id, 0) for turn in turns if turn.priority == highest)
     assert use.get(first.owner_id, 0) // 3600 == least // 3600

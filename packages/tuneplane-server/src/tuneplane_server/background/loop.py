@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from time import perf_counter
 from typing import Any, Protocol
 
 import structlog
@@ -22,6 +23,7 @@ log = structlog.get_logger(__name__)
 
 AT_ONCE = 32  # handlers of one role
 CLAIM_BATCH = 200  # rows claimed by one statement, below every database's limit of parameters
+MOST_REST_SECONDS = 1.0
 STALE_AFTER_TICKS = 15  # a loop that has not ticked for that many intervals is stuck
 
 
@@ -83,7 +85,10 @@ class SupervisedLoop:
             with self._wakeups.listen(*self.role.topics) as self._wake:
                 while True:
                     self._wake.clear()
+                    begun = perf_counter()
                     await self._supervised_tick()
+                    # Whatever wakes it how often: as long as a look at many rows took, others have their turn.
+                    await asyncio.sleep(min(MOST_REST_SECONDS, perf_counter() - begun))
                     await wait_for(self._wake, self.role.interval)
         finally:
             for task in self._busy.values():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -22,7 +21,7 @@ from tuneplane_server.features.jobs import repo
 from tuneplane_server.features.jobs.ledger import Also
 from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.storage.layout import StorageRoot
-from tuneplane_server.storage.outcomes import read_outcome
+from tuneplane_server.storage.outcomes import OutcomeReader
 
 DRAIN_MARGIN_SECONDS = 40.0  # beyond the runner's own drain (capsule.ingest.drain_seconds) and its hashing
 DRAIN_SECONDS: float = CapsuleIngest.model_fields["drain_seconds"].default
@@ -44,6 +43,7 @@ class Observer:
     ) -> None:
         self._writer, self._executor, self._storage = writer, executor, storage
         self.interval, self._start_timeout = interval, start_timeout
+        self._outcomes = OutcomeReader()
 
     async def due(self) -> Sequence[Work]:
         return [Work(row.id, row) for row in await self._writer.jobs_to_watch()]
@@ -108,6 +108,8 @@ class Observer:
         limit = row.max_seconds
         if limit is None or row.stop_cause is not None:
             return
+        if row.phase == Phase.RUNNING and self._age(row.phase_since) <= limit:
+            return  # it runs since it started: nothing to look up as long as that is not long ago
         started = (await self._writer.attempt(row)).started_at
         if started is not None and self._age(started) > limit:
             await self._writer.apply(row, lease, Event.TIME_LIMIT, data={"seconds": limit})
@@ -120,7 +122,7 @@ class Observer:
 
     async def _outcome(self, row: JobRow) -> dict[str, Any] | None:
         paths = self._storage.attempt(row.owner, row.project, row.id, row.attempt)
-        return await asyncio.to_thread(read_outcome, paths.out, row.id, row.attempt)
+        return await self._outcomes.read(paths.out, row.id, row.attempt)
 
     def _age(self, since: datetime) -> float:
         return (self._writer.now() - since).total_seconds()

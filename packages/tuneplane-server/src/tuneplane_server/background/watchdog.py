@@ -21,12 +21,13 @@ from tuneplane_server.background.writing import RoleWriter
 from tuneplane_server.db.engine import Database
 from tuneplane_server.domain import watch
 from tuneplane_server.domain.findings import DISK_LOW
-from tuneplane_server.domain.phases import LIVE, Phase, StopCause
+from tuneplane_server.domain.phases import Phase, StopCause
 from tuneplane_server.domain.transitions import Event
 from tuneplane_server.domain.watch import BadLoss, Beat, Sighting, Step, WatchPolicy
 from tuneplane_server.features.ingest.service import IngestService
 from tuneplane_server.features.ingest.tables import HeartbeatRow
 from tuneplane_server.features.jobs import repo
+from tuneplane_server.features.jobs.known import KnownJobs
 from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.features.telemetry.repo.life import Last, Loss
 from tuneplane_server.features.telemetry.service import TelemetryService
@@ -97,7 +98,8 @@ class Watchdog:
         storage_root: Path,
         space: Callable[[Path], Awaitable[Space | None]],
     ) -> None:
-        self._writer, self._database, self._telemetry, self._ingest = writer, database, telemetry, ingest
+        self._writer, self._telemetry, self._ingest = writer, telemetry, ingest
+        self._live = KnownJobs(database, repo.live_versions)
         self._policy, self._findings, self._root, self._space = policy, findings, storage_root, space
         self._memory = _Memory()
         self._listening_since: datetime | None = None
@@ -108,10 +110,8 @@ class Watchdog:
         self._listening_since = self._listening_since or now
         policy = await self._policy()
         free_gb = self._judge_disk(await self._space(self._root), policy)
-        async with self._database.session() as session:
-            live = await repo.in_phases(session, [str(phase) for phase in LIVE])
         # What is being stopped keeps the conditions it has: they may be why.
-        rows = [row for row in live if row.stop_cause is None or row.phase != Phase.RUNNING]
+        rows = [row for row in await self._live.look() if row.stop_cause is None or row.phase != Phase.RUNNING]
         verdicts = [
             self._verdict(row, seen, policy, now) for row, seen in await self._sightings(rows, free_gb, policy, now)
         ]

@@ -12,6 +12,7 @@ from tuneplane_server.db.engine import Database
 from tuneplane_server.domain.phases import StopCause, Verdict
 from tuneplane_server.domain.transitions import Change, Event, Evidence
 from tuneplane_server.features.jobs import repo
+from tuneplane_server.features.jobs.known import KnownJobs
 from tuneplane_server.features.jobs.ledger import Also, Guard, Ledger
 from tuneplane_server.features.jobs.tables import AttemptRow, JobRow
 
@@ -21,6 +22,7 @@ HANDLER_FAILING = "handler-failing"
 class RoleWriter:
     def __init__(self, database: Database, clock: Clock, ledger: Ledger) -> None:
         self._database, self._clock, self._ledger = database, clock, ledger
+        self._to_watch = KnownJobs(database, repo.versions_to_watch)
 
     def now(self) -> datetime:
         return self._clock.now()
@@ -31,8 +33,8 @@ class RoleWriter:
             return await repo.to_launch(session)
 
     async def jobs_to_watch(self) -> list[JobRow]:
-        async with self._database.session() as session:
-            return await repo.to_watch(session)
+        """Without their specs."""
+        return await self._to_watch.look()
 
     async def jobs_to_reap(self) -> list[JobRow]:
         async with self._database.session() as session:

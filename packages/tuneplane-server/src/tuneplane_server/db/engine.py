@@ -17,6 +17,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
+from tuneplane_server.db import sqlite_driver
 from tuneplane_server.db.filesystems import refuse_network_filesystem
 
 BUSY_TIMEOUT_MS = 10_000  # another process (an admin command) may hold the file's lock for a moment
@@ -118,7 +119,11 @@ def _sqlite_engine(url: URL, *, connections: int, writer: bool) -> AsyncEngine:
         pool_size=connections,
         max_overflow=0,
         pool_timeout=30,
-        connect_args={"timeout": BUSY_TIMEOUT_MS / 1000, "factory": RollingBackConnection},
+        connect_args={
+            "async_creator_fn": sqlite_driver.connect,
+            "timeout": BUSY_TIMEOUT_MS / 1000,
+            "factory": RollingBackConnection,
+        },
     )
 
     @event.listens_for(engine.sync_engine, "connect")
@@ -136,6 +141,6 @@ def _sqlite_engine(url: URL, *, connections: int, writer: bool) -> AsyncEngine:
 
     @event.listens_for(engine.sync_engine, "begin")
     def _begin(connection: Any) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writer else "BEGIN")
+        connection.connection.driver_connection.begin_with_next("BEGIN IMMEDIATE" if writer else "BEGIN")
 
     return engine

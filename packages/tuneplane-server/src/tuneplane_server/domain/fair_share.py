@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 HALF_LIFE = timedelta(days=7)
@@ -45,36 +45,32 @@ class Turn:
         return self.gpus * (UNKNOWN_LENGTH_SECONDS if self.seconds is None else self.seconds)
 
 
-def in_order(turns: Iterable[Turn], use: Mapping[str, float]) -> list[str]:
+def in_order(turns: Iterable[Turn], use: Mapping[str, float]) -> Iterator[str]:
     """Job ids, whose turn it is first. `use`: owner -> faded GPU-seconds; an owner who is missing has used nothing."""
     used = defaultdict(float, use)
     by_priority: defaultdict[int, list[Turn]] = defaultdict(list)
     for turn in turns:
         by_priority[turn.priority].append(turn)
-    ordered: list[str] = []
     for priority in sorted(by_priority, reverse=True):
-        ordered += _alternating(by_priority[priority], used)
-    return ordered
+        yield from _alternating(by_priority[priority], used)
 
 
-def _alternating(turns: list[Turn], used: defaultdict[str, float]) -> list[str]:
+def _alternating(turns: list[Turn], used: defaultdict[str, float]) -> Iterator[str]:
     """One priority's jobs; adds what they count for to `used`."""
     lines: defaultdict[str, list[Turn]] = defaultdict(list)
     for turn in sorted(turns, key=lambda item: (item.created_at, item.job_id), reverse=True):
         lines[turn.owner_id].append(turn)  # the oldest is last
     heap = [_entry(line, used) for line in lines.values()]
     heapq.heapify(heap)
-    ordered: list[str] = []
     while heap:
         _step, _created, job_id, owner = heap[0]
-        ordered.append(job_id)
+        yield job_id
         line = lines[owner]
         used[owner] += line.pop().charge
         if line:
             heapq.heapreplace(heap, _entry(line, used))
         else:
             heapq.heappop(heap)
-    return ordered
 
 
 def _entry(line: list[Turn], used: Mapping[str, float]) -> tuple[int, datetime, str, str]:

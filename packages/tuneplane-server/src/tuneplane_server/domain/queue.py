@@ -8,7 +8,7 @@ jobs wait and nobody else's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -126,15 +126,42 @@ def schedule(
     drained: bool = False,
 ) -> Plan:
     """`accounts`: those that have limits; `use`: owner -> faded GPU-seconds (`fair_share`); `drained`: start nothing."""
+    steps = in_steps(now, waiting, live, machines, accounts, use, drained=drained)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            plan: Plan = end.value
+            return plan
+
+
+def in_steps(
+    now: datetime,
+    waiting: Sequence[Waiting],
+    live: Sequence[Live],
+    machines: Sequence[Machine],
+    accounts: Mapping[AccountKey, Account],
+    use: Mapping[str, float],
+    *,
+    drained: bool = False,
+) -> Generator[None, None, Plan]:
+    """`schedule`, with a place to pause at after each job: a plan over thousands of jobs takes a while, and whoever makes it may
+    have others to serve meanwhile.
+    """
     scheduling = _Scheduling(now, live, machines, accounts, drained=drained)
+    yield
     held = [wait for job in waiting if (wait := _held_back(job, now)) is not None]
     skipped = {wait.job_id for wait in held}
     ready = {job.job_id: job for job in waiting if job.job_id not in skipped}
+    yield
     turns = (
         Turn(job.job_id, job.owner_id, job.priority, job.created_at, job.gpus, job.max_seconds)
         for job in ready.values()
     )
-    waits = [scheduling.consider(ready[job_id]) for job_id in in_order(turns, use)]
+    waits: list[Wait] = []
+    for job_id in in_order(turns, use):
+        waits.append(scheduling.consider(ready[job_id]))
+        yield
     waits.sort(key=lambda wait: wait.position is None)
     return Plan(tuple(scheduling.placements), {wait.job_id: wait for wait in (*waits, *held)}, scheduling.rooms)
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from tuneplane_server.domain.placement import Machine, NodeRoom, PoolRequest
 from tuneplane_server.domain.queue import Live
 
-MOST_NODES, MOST_HOLDERS = 64, 5
+MOST_NODES, MOST_HOLDERS = 16, 5
 
 
 @dataclass(frozen=True, slots=True)

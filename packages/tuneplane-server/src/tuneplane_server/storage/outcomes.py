@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -30,3 +31,51 @@ def read_outcome(out_dir: Path, job_id: str, attempt: int) -> dict[str, Any] | N
     if (outcome.job, outcome.attempt) != (job_id, attempt):
         return None
     return outcome.to_json()
+
+
+class OutcomeReader:
+    """Reads the records that are asked for at about the same time in one turn of a thread: hundreds of live runs are looked
+    at every other second, and most of them have no record yet.
+    """
+
+    def __init__(self) -> None:
+        self._asked: list[_Asked] = []
+        self._reading: asyncio.Task[None] | None = None
+
+    async def read(self, out_dir: Path, job_id: str, attempt: int) -> dict[str, Any] | None:
+        """As `read_outcome`."""
+        answer: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
+        self._asked.append(_Asked(out_dir, job_id, attempt, answer))
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read(), name="outcomes")
+        return await answer
+
+    async def _read(self) -> None:
+        try:
+            while self._asked:
+                asked, self._asked = self._asked, []
+                found = await asyncio.to_thread(lambda batch: [_found(item) for item in batch], asked)
+                for item, (record, error) in zip(asked, found, strict=True):
+                    if item.answer.cancelled():
+                        continue
+                    if error is not None:
+                        item.answer.set_exception(error)
+                    else:
+                        item.answer.set_result(record)
+        finally:
+            self._reading = None
+
+
+class _Asked(NamedTuple):
+    out_dir: Path
+    job_id: str
+    attempt: int
+    answer: asyncio.Future[dict[str, Any] | None]
+
+
+def _found(asked: _Asked) -> tuple[dict[str, Any] | None, Exception | None]:
+    """Of one that cannot be read the others must not suffer."""
+    try:
+        return read_outcome(asked.out_dir, asked.job_id, asked.attempt), None
+    except Exception as error:  # noqa: BLE001 - raised where it was asked for
+        return None, error

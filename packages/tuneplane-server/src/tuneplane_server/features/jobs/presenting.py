@@ -36,10 +36,11 @@ async def _resume_point(services: Services, row: JobRow) -> ResumePoint | None:
 async def present_list(services: Services, rows: Sequence[JobRow]) -> list[JobView]:
     """Jobs of a listing, without their specs."""
     ids = [row.id for row in rows]
-    attempts, latest = await services.jobs.attempts(ids), await services.latest_metrics(ids)
+    (attempts, pools), latest = await services.jobs.listed(ids), await services.latest_metrics(ids)
     waits = await _waits(services, rows)
     return [
-        job_view(row, attempts[row.id], latest.get(row.id), with_spec=False, waiting=waits.get(row.id)) for row in rows
+        job_view(row, attempts[row.id], latest.get(row.id), pools=pools.get(row.id, []), waiting=waits.get(row.id))
+        for row in rows
     ]
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, func, or_, select, true, update
+from sqlalchemy import ColumnElement, Select, String, and_, func, or_, select, true, type_coerce, update
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import defer
 
 from tuneplane.contract.words import TERMINAL_PHASES
 from tuneplane_server.db.guards import changed_one
@@ -15,6 +16,10 @@ from tuneplane_server.features.jobs.query import JobQuery
 from tuneplane_server.features.jobs.tables import AttemptRow, IdempotencyRow, JobEventRow, JobRow
 
 JOBS_AT_ONCE = 500  # in one statement, below every database's limit of parameters
+ROWS_AT_ONCE = 100  # made of what one statement brought: others get their turn before the next ones
+_LIVE = ("starting", "running", "finishing")
+# A spec may be large, and of many jobs at once nobody needs it; whoever reads it all the same learns so from an exception.
+_NO_SPEC = defer(JobRow.spec, raiseload=True)
 
 
 def readable(principal: Principal) -> ColumnElement[bool]:
@@ -28,8 +33,8 @@ async def get_readable(session: AsyncSession, principal: Principal, job_id: str)
 async def list_readable(
     session: AsyncSession, principal: Principal, query: JobQuery, *, before: str | None, limit: int
 ) -> list[JobRow]:
-    """Newest first; ids sort by time."""
-    statement = select(JobRow).where(readable(principal), *_matching(query))
+    """Newest first; ids sort by time. Without their specs."""
+    statement = select(JobRow).options(_NO_SPEC).where(readable(principal), *_matching(query))
     if query.phases:
         statement = statement.where(JobRow.phase.in_(query.phases))
     if before is not None:
@@ -121,11 +126,29 @@ async def attempts(session: AsyncSession, job_id: str) -> list[AttemptRow]:
 
 
 async def attempts_of(session: AsyncSession, job_ids: Sequence[str]) -> dict[str, list[AttemptRow]]:
+    return await _attempts_by_job(session, select(AttemptRow), job_ids)
+
+
+async def brief_attempts_of(session: AsyncSession, job_ids: Sequence[str]) -> dict[str, list[AttemptRow]]:
+    """As `attempts_of`, without what no listing shows: `outcome` and `placement` are not there to be read."""
+    unread = (defer(AttemptRow.outcome, raiseload=True), defer(AttemptRow.placement, raiseload=True))
+    return await _attempts_by_job(session, select(AttemptRow).options(*unread), job_ids)
+
+
+async def _attempts_by_job(
+    session: AsyncSession, query: Select[AttemptRow], job_ids: Sequence[str]
+) -> dict[str, list[AttemptRow]]:
     found: dict[str, list[AttemptRow]] = {job_id: [] for job_id in job_ids}
-    query = select(AttemptRow).where(AttemptRow.job_id.in_(job_ids)).order_by(AttemptRow.job_id, AttemptRow.n)
+    query = query.where(AttemptRow.job_id.in_(job_ids)).order_by(AttemptRow.job_id, AttemptRow.n)
     for row in await session.scalars(query):
         found[row.job_id].append(row)
     return found
+
+
+async def specs_as_text(session: AsyncSession, job_ids: Sequence[str]) -> Sequence[tuple[str, Any]]:
+    """(id, JobSpec as it is stored)."""
+    query = select(JobRow.id, type_coerce(JobRow.spec, String)).where(JobRow.id.in_(job_ids))
+    return [(job_id, text) for job_id, text in await session.execute(query)]
 
 
 async def write_attempt(session: AsyncSession, job_id: str, n: int, values: dict[str, Any]) -> None:
@@ -144,22 +167,32 @@ async def idempotent(session: AsyncSession, owner_id: str, key: str) -> Idempote
 # --- what the roles look for ------------------------------------------------------------------------------------------
 
 
-async def in_phases(session: AsyncSession, phases: Sequence[str]) -> list[JobRow]:
-    return list(await session.scalars(select(JobRow).where(JobRow.phase.in_(phases)).order_by(JobRow.id)))
+async def live_versions(session: AsyncSession) -> Sequence[tuple[str, int]]:
+    """(id, version) of the jobs that are neither queued nor over."""
+    query = select(JobRow.id, JobRow.version).where(JobRow.phase.in_(_LIVE)).order_by(JobRow.id)
+    return [(job_id, version) for job_id, version in await session.execute(query)]
+
+
+async def versions_to_watch(session: AsyncSession) -> Sequence[tuple[str, int]]:
+    """(id, version) of the jobs that are launched and not known to have ended: what the observer looks at."""
+    query = select(JobRow.id, JobRow.version).where(
+        JobRow.phase.in_(_LIVE), JobRow.cleanup == "none", JobRow.handle.is_not(None)
+    )
+    return [(job_id, version) for job_id, version in await session.execute(query.order_by(JobRow.id))]
+
+
+async def without_specs(session: AsyncSession, job_ids: Sequence[str]) -> AsyncIterator[JobRow]:
+    """These rows, in no order; `spec` is not there to be read."""
+    for start in range(0, len(job_ids), ROWS_AT_ONCE):
+        some = select(JobRow).options(_NO_SPEC).where(JobRow.id.in_(job_ids[start : start + ROWS_AT_ONCE]))
+        for row in await session.scalars(some):
+            yield row
 
 
 async def to_launch(session: AsyncSession) -> list[JobRow]:
     """Starting without a handle: its launch has not begun, or nobody saw the end of it."""
     query = select(JobRow).where(JobRow.phase == "starting", JobRow.handle.is_(None), JobRow.cleanup == "none")
     return list(await session.scalars(query.order_by(JobRow.phase_since, JobRow.id)))
-
-
-async def to_watch(session: AsyncSession) -> list[JobRow]:
-    """Launched and not known to have ended: what the observer looks at."""
-    query = select(JobRow).where(
-        JobRow.phase.in_(("starting", "running", "finishing")), JobRow.cleanup == "none", JobRow.handle.is_not(None)
-    )
-    return list(await session.scalars(query.order_by(JobRow.id)))
 
 
 async def to_reap(session: AsyncSession) -> list[JobRow]:

@@ -17,6 +17,7 @@ from tuneplane_server.features.audit.service import AuditEntry, AuditService
 from tuneplane_server.features.jobs import repo
 from tuneplane_server.features.jobs.ledger import Ledger
 from tuneplane_server.features.jobs.query import JobQuery
+from tuneplane_server.features.jobs.spec_parts import pools_of_spec
 from tuneplane_server.features.jobs.submission import DryRun, Request, Submissions
 from tuneplane_server.features.jobs.tables import AttemptRow, JobEventRow, JobRow
 from tuneplane_server.web.problems import not_found
@@ -53,7 +54,7 @@ class JobService:
     async def list(
         self, principal: Principal, query: JobQuery, *, before: str | None = None, limit: int = 50
     ) -> tuple[JobRows, str | None]:
-        """(jobs newest first, the id to go on from or None at the end)."""
+        """(jobs newest first, without their specs; the id to go on from or None at the end)."""
         async with self._database.session() as session:
             rows = await repo.list_readable(
                 session,
@@ -93,6 +94,13 @@ class JobService:
         """Attempts of jobs that the caller was already shown."""
         async with self._database.session() as session:
             return await repo.attempts_of(session, job_ids)
+
+    async def listed(self, job_ids: Sequence[str]) -> tuple[Mapping[str, Sequence[AttemptRow]], Mapping[str, Any]]:
+        """(run -> its attempts, run -> the pools of its JobSpec) of jobs that the caller was already shown."""
+        async with self._database.session() as session:
+            attempts = await repo.brief_attempts_of(session, job_ids)
+            specs = await repo.specs_as_text(session, job_ids)
+        return attempts, {job_id: pools_of_spec(text) for job_id, text in specs}
 
     async def followers(self, principal: Principal, job_id: str) -> Sequence[JobRow]:
         """The runs that repeat or go on from this one, oldest first; those that the caller may see."""

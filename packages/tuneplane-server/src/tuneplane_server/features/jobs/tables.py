@@ -71,10 +71,13 @@ class JobRow(Base):
         CheckConstraint("desired in ('run', 'cancel')", name="desired"),
         CheckConstraint("cleanup in ('none', 'pending', 'confirmed')", name="cleanup"),
         Index("ix_jobs_owner_id_id", "owner_id", "id"),
-        Index("ix_jobs_phase_id", "phase", "id"),
+        # With the version: who looks whether something has changed reads no rows.
+        Index("ix_jobs_phase_id_version", "phase", "id", "version"),
+        Index("ix_jobs_owner_id_phase_id", "owner_id", "phase", "id"),
         Index("ix_jobs_cleanup", "cleanup"),
         Index("ix_jobs_project_id", "project_id"),
         Index("ix_jobs_origin_id", "origin_id"),
+        Index("ix_jobs_finished_at", "finished_at"),
     )
 
 
@@ -95,6 +98,8 @@ class AttemptRow(Base):
     # What the reaper has done for this attempt; each is done once and survives a crash between two.
     spool_shipped_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     hashed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+    __table_args__ = (Index("ix_job_attempts_hashed_at_finished_at", "hashed_at", "finished_at"),)
 
 
 class JobEventRow(Base):

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from tuneplane.i18n import _
-from tuneplane_server.domain.conditions import CONDITIONS
+from tuneplane_server.domain.conditions import condition_message
 from tuneplane_server.domain.phases import TERMINAL
 from tuneplane_server.domain.reasons import REASONS, fill
 from tuneplane_server.features.jobs.event_texts import event_text, why_no_more
@@ -147,9 +147,9 @@ def job_view(
     *,
     links: JobLinks | None = None,
     waiting: WaitingView | None = None,
-    with_spec: bool = True,
+    pools: list[dict[str, Any]] | None = None,
 ) -> JobView:
-    """`latest`: metric -> {step, value, time}; listings leave the spec and the links out."""
+    """`latest`: metric -> {step, value, time}. Listings read no specs: they give the `pools` of it, and leave the links out."""
     return JobView(
         id=row.id,
         owner=row.owner,
@@ -174,12 +174,12 @@ def job_view(
         created_at=row.created_at,
         started_at=row.started_at,
         finished_at=row.finished_at,
-        pools=row.spec["spec"]["resources"]["pools"],
+        pools=row.spec["spec"]["resources"]["pools"] if pools is None else pools,
         simulated=row.simulated,
         runtime=_runtime_view(row),
         waiting=waiting,
         latest=latest or {},
-        spec=row.spec if with_spec else None,
+        spec=row.spec if pools is None else None,
     )
 
 
@@ -202,7 +202,7 @@ def reason_view(stored: dict[str, Any] | None) -> ReasonView | None:
 
 
 def condition_text(stored: dict[str, Any]) -> str:
-    text = CONDITIONS.get(stored["type"])
+    text = condition_message(stored["type"], stored["data"])
     return stored["type"] if text is None else fill(_(text), stored["data"])
 
 

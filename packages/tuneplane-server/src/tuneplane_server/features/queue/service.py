@@ -7,27 +7,30 @@ is polled costs none.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from time import perf_counter
+from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.domain.placement import Machine, PoolRequest
-from tuneplane_server.domain.queue import AccountKey, Live, Plan, Wait, Waiting, latest_end, schedule
+from tuneplane_server.domain.queue import AccountKey, Live, Plan, Wait, Waiting, in_steps, latest_end
 from tuneplane_server.domain.queue_facts import FreeOnNode, Holder, free_for, holders_of
 from tuneplane_server.domain.quotas import Account
 from tuneplane_server.executors.port import NodeInfo
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.hardware.service import HardwareService, machines_of
 from tuneplane_server.features.jobs import in_queue
-from tuneplane_server.features.jobs.in_queue import QueuedNames
+from tuneplane_server.features.jobs.in_queue import QueuedNames, QueueJobs
 
 FRESH_SECONDS = 2.0
-INLINE_JOBS = 200  # a longer queue is worked on beside the event loop
+# How long a plan keeps the event loop to itself. A thread would not spare the others: it holds the interpreter's lock for as long
+# as they wait for it, at every one of their steps.
+SLICE_SECONDS = 0.003
 
 
 class Quotas(Protocol):
@@ -60,18 +63,31 @@ class PlanOf:
     live: Sequence[Live]
     machines: Mapping[str, Machine]
     nodes: Sequence[NodeInfo]
-    _facts: dict[frozenset[tuple[str, bool]], RoomFacts] = field(default_factory=dict)
+    _once: dict[Hashable, Any] = field(default_factory=dict)
 
     def room_for(self, pools: Sequence[PoolRequest]) -> RoomFacts:
         """What can be told about room for these pools; the same for all jobs that want the same profiles."""
-        wanted = frozenset((pool.profile, pool.gpus_per_node > 0) for pool in pools)
-        if wanted not in self._facts:
+
+        def facts() -> RoomFacts:
             holders, more = holders_of(pools, self.live, self.machines)
-            self._facts[wanted] = RoomFacts(free_for(pools, self.plan.rooms.values()), holders, more)
-        return self._facts[wanted]
+            return RoomFacts(free_for(pools, self.plan.rooms.values()), holders, more)
+
+        return self.once(("room", wanted_of(pools)), facts)
+
+    def once[T](self, key: Hashable, make: Callable[[], T]) -> T:
+        """What is made of this plan once and shown with many jobs."""
+        if key not in self._once:
+            self._once[key] = make()
+        made: T = self._once[key]
+        return made
 
     def wait(self, job_id: str) -> Wait | None:
         return self.plan.waits.get(job_id)
+
+
+def wanted_of(pools: Sequence[PoolRequest]) -> Hashable:
+    """Jobs of which this is the same wait for the same room."""
+    return tuple((pool.profile, pool.gpus_per_node > 0) for pool in pools)
 
 
 class Asked(NamedTuple):
@@ -104,6 +120,7 @@ class LineOf:
 class QueueService:
     def __init__(self, database: Database, clock: Clock, hardware: HardwareService, quotas: Quotas) -> None:
         self._database, self._clock, self._hardware, self._quotas = database, clock, hardware, quotas
+        self._jobs = QueueJobs()
         self._making = asyncio.Lock()
         self._last: PlanOf | None = None
 
@@ -112,8 +129,8 @@ class QueueService:
         nodes = await self._hardware.nodes()
         now = self._clock.now()
         async with self._database.session() as session:
-            waiting = await in_queue.waiting(session)
-            attempts = {(item.job_id, item.attempt): item for item in await in_queue.live(session)}
+            waiting = await self._jobs.waiting(session)
+            attempts = {(item.job_id, item.attempt): item for item in await self._jobs.live(session)}
             held = await self._hardware.held(session)
             owners, projects = {job.owner_id for job in waiting}, {job.project_id for job in waiting}
             accounts = await self._quotas.accounts(session, owners, projects, now) if waiting else {}
@@ -126,10 +143,8 @@ class QueueService:
             live.append(Live(item.job_id, job.owner if job else "", item.holds, ends_at))
         machines = {machine.name: machine for machine in machines_of(nodes)}
 
-        def work() -> Plan:
-            return schedule(now, waiting, live, list(machines.values()), accounts, use, drained=drained)
-
-        plan = await asyncio.to_thread(work) if len(waiting) > INLINE_JOBS else work()
+        steps = in_steps(now, waiting, live, list(machines.values()), accounts, use, drained=drained)
+        plan = await _in_slices(steps)
         self._last = PlanOf(now, plan, {job.job_id: job for job in waiting}, live, machines, nodes)
         return self._last
 
@@ -168,6 +183,20 @@ class QueueService:
         if last is None or (self._clock.now() - last.made_at).total_seconds() > FRESH_SECONDS:
             return None
         return last if all(_knows(last, job) for job in asked) else None
+
+
+async def _in_slices(steps: Generator[None, None, Plan]) -> Plan:
+    """The plan that the steps make; others get their turn in between."""
+    begun = perf_counter()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            plan: Plan = end.value
+            return plan
+        if perf_counter() - begun > SLICE_SECONDS:
+            await asyncio.sleep(0)
+            begun = perf_counter()
 
 
 def _knows(made: PlanOf, asked: Asked) -> bool:

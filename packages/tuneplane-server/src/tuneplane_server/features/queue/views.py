@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 from pydantic import BaseModel
 
 from tuneplane_server.domain.placement import PoolRequest
 from tuneplane_server.domain.queue import Wait, WaitKind
-from tuneplane_server.features.queue.service import PlanOf, RoomFacts
+from tuneplane_server.features.queue.service import PlanOf, RoomFacts, wanted_of
 from tuneplane_server.features.queue.texts import Told, waiting_text
 
 _WANTS_ROOM = (WaitKind.CARDS, WaitKind.CPUS, WaitKind.TURN)
@@ -85,20 +86,30 @@ class LinePage(BaseModel):
 def waiting_view(made: PlanOf, wait: Wait) -> WaitingView:
     """The wait in the reader's language."""
     job = made.waiting[wait.job_id]
-    free, holders, more = made.room_for(job.pools) if wait.kind in _WANTS_ROOM else RoomFacts([], [], 0)
-    cards = job.gpus > 0
+    room, free, held_by = RoomFacts([], [], 0), [], []
+    if wait.kind in _WANTS_ROOM:
+        room = made.room_for(job.pools)
+        free, held_by = made.once(("shown", wanted_of(job.pools)), partial(_shown, room, cards=job.gpus > 0))
     return WaitingView(
         kind=str(wait.kind),
-        text=waiting_text(Told(wait, job, free, holders, more, made.made_at)),
+        text=waiting_text(Told(wait, job, room.free, room.holders, room.more, made.made_at)),
         position=wait.position,
         ahead=None if wait.position is None else wait.position - 1,
-        needs=needs_view(job.pools),
-        free=[FreeView(node=item.node, profile=item.profile, free=item.gpus if cards else item.cpus) for item in free],
-        held_by=[
-            HolderView(job_id=item.job_id, owner=item.owner, gpus=item.gpus, until=item.until) for item in holders
-        ],
+        needs=made.once(("needs", job.pools), partial(needs_view, job.pools)),
+        free=free,
+        held_by=held_by,
         estimate=wait.estimate,
     )
+
+
+def _shown(room: RoomFacts, *, cards: bool) -> tuple[list[FreeView], list[HolderView]]:
+    free = [
+        FreeView(node=item.node, profile=item.profile, free=item.gpus if cards else item.cpus) for item in room.free
+    ]
+    held_by = [
+        HolderView(job_id=item.job_id, owner=item.owner, gpus=item.gpus, until=item.until) for item in room.holders
+    ]
+    return free, held_by
 
 
 def needs_view(pools: Sequence[PoolRequest]) -> list[NeedView]:
