@@ -26,7 +26,9 @@ states = st.builds(
     st.booleans(),
     st.binary(max_size=8),
 )
-places = st.builds(RankPlace, numbers, numbers, st.lists(st.tuples(st.integers(0, 2), states), max_size=3).map(tuple))
+open_lines = st.lists(st.tuples(st.integers(0, 2), states), max_size=3).map(tuple)
+levels = st.just(()) | st.tuples(*[st.integers(0, 8)] * 3).filter(any)
+places = st.builds(RankPlace, numbers, numbers, open_lines, levels, st.integers(0, cursors.MAX_CONTEXT))
 
 
 @given(st.dictionaries(st.tuples(numbers, numbers), places, max_size=4))

@@ -75,7 +75,11 @@ async def test_logs_page_tail_search_and_end(reader, console):
     await reader.store(Batch(logs=[log(seq, f"line {seq}\n") for seq in range(1, 8)]))
     first = await reader.json("logs", types.LogPage, limit=3)
     assert [item["text"] for item in first["items"]] == ["line 1", "line 2", "line 3"]
-    assert first["items"][0] == {"attempt": 1, "rank": 0, "fd": "stdout", "time": START + 1, "text": "line 1"}
+    assert first["items"][0] == {
+        "attempt": 1, "rank": 0, "fd": "stdout", "time": START + 1, "text": "line 1", "id": "AQAAAQc", "level": None, "match": True,
+    }  # fmt: skip
+    linked = await reader.json("logs", types.LogPage, at=first["items"][1]["id"])
+    assert linked["items"][0]["text"] == "line 2"
     assert (first["more"], first["end"], first["dropped_bytes"]) == (True, False, 0)
     rest = await reader.json("logs", types.LogPage, cursor=first["next_cursor"])
     assert [item["text"] for item in rest["items"]] == ["line 4", "line 5", "line 6", "line 7"]
@@ -105,6 +109,10 @@ async def test_logs_refuse_what_has_no_meaning(reader):
         ("grep", "x" * 1001),
         ("fold", "perhaps"),
         ("rank", -1),
+        ("level", "loud"),
+        ("fd", "stdin"),
+        ("context", 51),
+        ("at", "nonsense"),
     ):
         answer = await reader.get("logs", **{name: value})
         assert (answer.status_code, answer.json()["code"]) == (422, "request-invalid"), (name, value)

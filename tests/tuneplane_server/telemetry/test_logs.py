@@ -20,7 +20,7 @@ REMARK = "[tuneplane: "
 
 
 async def test_a_progress_bar_of_100_000_updates_in_a_minute_shows_about_one_line_a_second(telemetry, database):
-    """Scenario 11."""
+    """Scenario 11: Scenario 11."""
     seq = 0
     for batch in range(100):
         records = []
@@ -47,7 +47,7 @@ async def test_a_progress_bar_of_100_000_updates_in_a_minute_shows_about_one_lin
 
 
 async def test_output_is_kept_up_to_the_quota_with_a_marker_and_an_event_and_the_run_goes_on(database, held_clock):
-    """Scenario 12, small."""
+    """Scenario 12: Scenario 12, small."""
     telemetry = TelemetryService(database, held_clock.clock(), Wakeups(), TelemetryLimits(log_bytes=1000))
     answers = [await telemetry.store(JOB, 1, logs(log(seq, b"x" * 99 + b"\n"))) for seq in range(1, 21)]
     assert all(answer.accepted == 1 for answer in answers)
@@ -115,7 +115,7 @@ async def test_a_quota_passed_where_output_was_lost_is_stored_like_any(database,
 
 
 async def test_gbk_a_lone_ff_an_emoji_split_over_two_reads_and_nul(telemetry):
-    """Scenario 13."""
+    """Scenario 13: Scenario 13."""
     parts = ["你好\n".encode("gbk"), b"\xff\n", "🙂".encode()[:2], "🙂".encode()[2:] + b"\n", b"a\0b\n"]
     await telemetry.store(JOB, 1, logs(*(log(seq, part) for seq, part in enumerate(parts, 1))))
     lines = await texts(telemetry)
@@ -126,7 +126,7 @@ async def test_gbk_a_lone_ff_an_emoji_split_over_two_reads_and_nul(telemetry):
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_paging_while_three_ranks_append_misses_and_repeats_nothing(telemetry, seed):
-    """Scenario 14: batches arrive late and in pieces, lines span pieces, descriptors are mixed."""
+    """Scenario 14: Scenario 14: batches arrive late and in pieces, lines span pieces, descriptors are mixed."""
     dice = random.Random(seed)
     expected: dict[tuple[int, str], list[str]] = {}
     queues: list[list[Batch]] = []
@@ -181,7 +181,7 @@ async def test_every_page_size_gives_the_same_lines(telemetry):
 
 
 async def test_the_last_lines_of_a_large_log_are_read_from_its_end(telemetry, database, monkeypatch):
-    """Scenario 15, small: what is read does not depend on what lies before."""
+    """Scenario 15: Scenario 15, small: what is read does not depend on what lies before."""
     line = "a line of ordinary output with a number {:08d}\n"
     seq = 0
     for batch in range(12):

@@ -21,6 +21,7 @@ MAX_JSON = 512 * 1024
 MIN_COMPRESSED = 300
 _PLAIN, _PACKED = "p", "z"
 
+MAX_CONTEXT = 50  # lines around a match
 FDS = ("stdout", "stderr", "runner")
 
 
@@ -28,12 +29,27 @@ class CursorError(ValueError):
     """Not a cursor that this console gave."""
 
 
+class LineId(NamedTuple):
+    """Where a line ends: it stays the same however the line was found. `fd`: index into `FDS`, or one more for our remarks."""
+
+    attempt: int
+    rank: int
+    fd: int
+    seq: int
+    offset: int
+
+
 class RankPlace(NamedTuple):
-    """Everything before byte `offset` of piece `seq` has been read, except the open lines in `open` (index into `FDS`)."""
+    """Everything before byte `offset` of piece `seq` has been read, except the open lines in `open` (index into `FDS`).
+
+    `levels`: for each of `FDS`, what `log_levels` must know to go on. `after`: how many lines behind a match are still to be shown.
+    """
 
     seq: int = 0
     offset: int = 0
     open: tuple[tuple[int, FoldState], ...] = ()
+    levels: tuple[int, ...] = ()
+    after: int = 0
 
 
 type LogCursor = dict[tuple[int, int], RankPlace]
@@ -61,6 +77,8 @@ class _Rank(msgspec.Struct, array_like=True, frozen=True):
     seq: _Count
     offset: _Count
     open: Annotated[list[_Open], msgspec.Meta(max_length=len(FDS))] = []
+    levels: Annotated[list[Annotated[int, msgspec.Meta(ge=0, le=8)]], msgspec.Meta(max_length=len(FDS))] = []
+    after: Annotated[int, msgspec.Meta(ge=0, le=MAX_CONTEXT)] = 0
 
 
 _decoder = msgspec.json.Decoder(list[_Rank])
@@ -86,9 +104,50 @@ def decode_log_cursor(text: str) -> LogCursor:
     return {(entry.attempt, entry.rank): _place(entry) for entry in entries}
 
 
+def encode_line_id(line: LineId) -> str:
+    """Short text: base64url of numbers in LEB128."""
+    return base64.urlsafe_b64encode(b"".join(map(_leb128, line))).decode().rstrip("=")
+
+
+def decode_line_id(text: str) -> LineId:
+    """Raises `CursorError`."""
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise CursorError("not the name of a line") from None
+    numbers: list[int] = []
+    number = shift = 0
+    for byte in data[: 10 * len(LineId._fields)]:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            numbers.append(number)
+            number = shift = 0
+    if shift or len(numbers) != len(LineId._fields) or max(numbers) >= 2**63 or max(numbers[:2]) >= 2**31:
+        raise CursorError("not the name of a line")
+    return LineId(*numbers)
+
+
+def _leb128(number: int) -> bytes:
+    found = bytearray()
+    while number >= 0x80:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
+
+
 def _entries(cursor: LogCursor, *, with_screens: bool) -> list[_Rank]:
     return [
-        _Rank(attempt, rank, place.seq, place.offset, [_open(fd, state, with_screens) for fd, state in place.open])
+        _Rank(
+            attempt,
+            rank,
+            place.seq,
+            place.offset,
+            [_open(fd, state, with_screens) for fd, state in place.open],
+            list(place.levels) if any(place.levels) else [],
+            place.after,
+        )
         for (attempt, rank), place in sorted(cursor.items())
     ]
 
@@ -104,7 +163,7 @@ def _place(entry: _Rank) -> RankPlace:
         (o.fd, FoldState(o.seq, o.offset, o.mode, o.screen, o.column, o.shown_at, o.changed, o.unfinished))
         for o in entry.open
     )
-    return RankPlace(entry.seq, entry.offset, tuple(states))
+    return RankPlace(entry.seq, entry.offset, tuple(states), tuple(entry.levels), entry.after)
 
 
 def _encoded(entries: list[_Rank]) -> str:

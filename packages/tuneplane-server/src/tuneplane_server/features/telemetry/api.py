@@ -11,7 +11,17 @@ from starlette.responses import StreamingResponse
 
 from tuneplane.contract.words import TERMINAL_PHASES
 from tuneplane.i18n import _
-from tuneplane_server.domain.cursors import FDS, CursorError, LogCursor, decode_log_cursor, encode_log_cursor
+from tuneplane_server.domain.cursors import (
+    FDS,
+    MAX_CONTEXT,
+    CursorError,
+    LineId,
+    LogCursor,
+    decode_line_id,
+    decode_log_cursor,
+    encode_log_cursor,
+)
+from tuneplane_server.domain.log_levels import Level
 from tuneplane_server.features.accounts.deps import Reader, services_of
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.presenting import present_list
@@ -32,6 +42,7 @@ router = APIRouter(prefix="/api/v1/jobs/{job_id}", tags=["telemetry"])
 
 Attempt = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
 Rank = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
+Descriptor = Annotated[str | None, Query(pattern="^(stdout|stderr|runner)$")]
 MainRank = Annotated[int, Query(ge=0, le=2**31 - 1)]
 MAX_CURSOR = 32 * 1024
 MAX_TAIL = 20_000
@@ -61,12 +72,31 @@ async def logs(
     grep: Annotated[str, Query(max_length=1000)] = "",
     since: Annotated[str | None, Query(max_length=40)] = None,
     fold: bool = True,
+    level: Level | None = None,
+    fd: Descriptor = None,
+    context: Annotated[int, Query(ge=0, le=MAX_CONTEXT)] = 0,
+    at: Annotated[str | None, Query(max_length=80)] = None,
 ) -> Response:
-    """`{items: [{attempt, rank, fd, time, text}], next_cursor, prev_cursor, more, end, dropped_bytes}`. `tail` counts without a
-    cursor. `before`: a `prev_cursor`, for the page in front of it; null when nothing is.
+    """`{items: [{attempt, rank, fd, time, text, id, level, match}], next_cursor, prev_cursor, more, end, dropped_bytes}`. `tail`
+    counts without a cursor. `before`: a `prev_cursor`, for the page in front of it; null when nothing is. `at`: begin at the
+    line of this `id`, or a few in front of it. `level`: so grave or graver. `context`: lines around each found one (`match` false).
     `more`: the next page is there already; `end`: nothing follows. `dropped_bytes`: output beyond the run's quota."""
     services, row = await _job(request, principal, job_id)
-    query = LogQuery(_cursor(cursor), _cursor(before), limit, attempt, rank, tail, grep, _time(since), fold)
+    query = LogQuery(
+        _cursor(cursor),
+        _cursor(before),
+        limit,
+        attempt,
+        rank,
+        tail,
+        grep,
+        _time(since),
+        fold,
+        level,
+        fd,
+        context,
+        _line(at),
+    )
     live = None if row.phase in TERMINAL_PHASES else row.attempt
     page = await services.telemetry.logs.page(row.id, query, live_attempt=live)
     return json_answer(await _log_page(services, row.id, page))
@@ -79,7 +109,7 @@ async def raw_logs(
     principal: Reader,
     attempt: Attempt = None,
     rank: MainRank = 0,
-    fd: Annotated[str | None, Query(pattern="^(stdout|stderr|runner)$")] = None,
+    fd: Descriptor = None,
 ) -> Response:
     """The bytes as they came, of one machine of one attempt (default the newest)."""
     services, row = await _job(request, principal, job_id)
@@ -165,6 +195,15 @@ def _cursor(text: str | None) -> LogCursor | None:
             _("start again without a cursor"),
             field="cursor",
         ) from None
+
+
+def _line(text: str | None) -> LineId | None:
+    if not text:
+        return None
+    try:
+        return decode_line_id(text)
+    except CursorError:
+        raise refused("request-invalid", _("this is not the id of a line"), field="at") from None
 
 
 def _time(text: str | None) -> float | None:

@@ -10,7 +10,7 @@ import heapq
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from math import inf
@@ -21,7 +21,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.domain import log_codec
-from tuneplane_server.domain.cursors import FDS, LogCursor, RankPlace
+from tuneplane_server.domain.cursors import FDS, LineId, LogCursor, RankPlace
+from tuneplane_server.domain.log_levels import Level
 from tuneplane_server.domain.terminal_fold import FoldState
 from tuneplane_server.features.telemetry.rank_reader import Budget, Line, Load, RankReader, Wanted
 from tuneplane_server.features.telemetry.records import LOG
@@ -41,9 +42,10 @@ RAW_CHUNKS = 8
 
 @dataclass(frozen=True)
 class LogQuery:
-    """`fold`: show redrawn lines as a terminal does. `grep`: text that a line must hold, whatever its case.
+    """`fold`: show redrawn lines as a terminal does. `grep`: text that a line must hold, whatever its case. `level`: so grave or
+    graver. `fd`: only of this descriptor. `context`: lines around each that was found.
 
-    `before`: the lines in front of a place, instead of those behind `cursor`.
+    `before`: the lines in front of a place, instead of those behind `cursor`. `at`: begin at a line.
     """
 
     cursor: LogCursor | None = None
@@ -55,6 +57,15 @@ class LogQuery:
     grep: str = ""
     since: float | None = None
     fold: bool = True
+    level: Level | None = None
+    fd: str | None = None
+    context: int = 0
+    at: LineId | None = None
+
+    @property
+    def searches(self) -> bool:
+        """Whether nobody knows how many lines must be read to find one."""
+        return bool(self.grep or self.level or self.fd)
 
 
 @dataclass
@@ -131,7 +142,7 @@ class LogReader:
     def _reader(
         self, job_id: str, stream: _Stream, place: RankPlace | None, query: LogQuery, budget: Budget
     ) -> RankReader:
-        wanted = Wanted(query.grep.casefold(), query.since, query.fold)
+        wanted = _wanted(query, query.since)
         load = self._loader(job_id, stream, stream.up_to)
         return RankReader(stream.attempt, stream.rank, place or RankPlace(), load, wanted, budget, final=stream.final)
 
@@ -145,7 +156,10 @@ class LogReader:
 
     async def _forward(self, job_id: str, query: LogQuery, streams: list[_Stream]) -> LogPage:
         cursor = dict(query.cursor or {})
-        if query.cursor is None and query.since is not None:
+        if query.cursor is None and query.at is not None:
+            query = await self._around(job_id, streams, query)
+            cursor = dict(query.cursor or {})
+        elif query.cursor is None and query.since is not None:
             for stream in streams:
                 cursor[stream.attempt, stream.rank] = await self._place_at(job_id, stream, query.since)
         budget = _budget(query)
@@ -162,6 +176,24 @@ class LogReader:
             cursor[reader.attempt, reader.rank] = reader.rest()
             more = more or reader.waiting
         return LogPage(lines, cursor, start, more=more)
+
+    async def _around(self, job_id: str, streams: list[_Stream], query: LogQuery) -> LogQuery:
+        """The query with the places from which the line `query.at` is among the first: of its own machine the piece in which it
+        ends, of the others of its attempt that moment, of earlier attempts the end."""
+        assert query.at is not None
+        line = query.at
+        async with self._database.session() as session:
+            time = await repo.time_of(session, (job_id, line.attempt, line.rank), line.seq)
+        cursor: LogCursor = {}
+        for stream in streams:
+            place = (stream.attempt, stream.rank)
+            if stream.attempt < line.attempt:
+                cursor[place] = _end_of(stream)
+            elif stream.attempt == line.attempt and stream.rank == line.rank:
+                cursor[place] = await self._place_from(job_id, stream, line.seq)
+            elif stream.attempt == line.attempt and time is not None:
+                cursor[place] = await self._place_at(job_id, stream, time)
+        return replace(query, cursor=cursor, since=None)
 
     async def _tail(self, job_id: str, query: LogQuery, streams: list[_Stream]) -> LogPage:
         """The last lines: of the newest attempt, and of earlier ones when it has too few."""
@@ -180,7 +212,7 @@ class LogReader:
             readers: list[RankReader] = []
             for stream in sorted(group, key=lambda one: one.rank):
                 # A search cannot know how far back its matches lie.
-                place = RankPlace() if query.grep else await self._place_of_tail(job_id, stream, wanted)
+                place = RankPlace() if query.searches else await self._place_of_tail(job_id, stream, wanted)
                 readers.append(self._reader(job_id, stream, place, query, budget))
             found, begins = await _last_lines(readers, wanted)
             last.extendleft(reversed(found))
@@ -211,14 +243,14 @@ class LogReader:
         self, job_id: str, query: LogQuery, streams: list[_Stream], ends: LogCursor, lines: int
     ) -> tuple[list[Line], LogCursor]:
         """At most `lines` lines in front of `ends`, out of at most `TAIL_BYTES` and a chunk of each machine."""
-        wanted = Wanted(query.grep.casefold(), fold=query.fold)
+        wanted = _wanted(query, None)
         budget = Budget(SEARCH_BYTES, inf)  # what one step reads is bounded by itself
         readers: list[RankReader] = []
         for stream in streams:
             end = ends[stream.attempt, stream.rank]
             up_to = end.seq if end.offset else end.seq - 1
             # A search takes what a step may read: nobody knows how many of its lines match.
-            begin = await self._place_of_tail(job_id, stream, 1 << 30 if query.grep else lines, before=end)
+            begin = await self._place_of_tail(job_id, stream, 1 << 30 if query.searches else lines, before=end)
             load = self._loader(job_id, stream, up_to)
             final = stream.final and end.seq > stream.up_to  # what was left without an end is the last line
             readers.append(RankReader(stream.attempt, stream.rank, begin, load, wanted, budget, final=final, until=end))
@@ -304,12 +336,16 @@ async def _last_lines(readers: list[RankReader], count: int) -> tuple[list[Line]
     return [line for line, _place in kept], begins
 
 
+def _wanted(query: LogQuery, since: float | None) -> Wanted:
+    return Wanted(query.grep.casefold(), since, query.fold, query.level, query.fd, query.context)
+
+
 def _end_of(stream: _Stream) -> RankPlace:
     return RankPlace(stream.up_to + 1, 0)
 
 
 def _budget(query: LogQuery) -> Budget:
-    return Budget(SEARCH_BYTES if query.grep else PAGE_BYTES, monotonic() + SECONDS)
+    return Budget(SEARCH_BYTES if query.searches else PAGE_BYTES, monotonic() + SECONDS)
 
 
 async def _merged(readers: list[RankReader]) -> AsyncGenerator[tuple[Line, RankPlace]]:

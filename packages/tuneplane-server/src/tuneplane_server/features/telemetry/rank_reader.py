@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from tuneplane.i18n import _
 from tuneplane_server.domain import log_codec
-from tuneplane_server.domain.cursors import FDS, RankPlace
+from tuneplane_server.domain.cursors import FDS, LineId, RankPlace, encode_line_id
 from tuneplane_server.domain.log_codec import Piece
+from tuneplane_server.domain.log_levels import LEVELS, Level, LevelReader, at_least, may_be_grave
 from tuneplane_server.domain.terminal_fold import MAX_LINE_BYTES, FoldedLine, FoldState, LineFolder
 from tuneplane_server.features.telemetry.repo.logs import Chunk
 from tuneplane_server.features.telemetry.tables import MARKER_FD
@@ -34,13 +35,19 @@ type Load = Callable[[int, int], Awaitable[list[Chunk]]]
 
 
 class Line(NamedTuple):
-    """`time`: Unix seconds of the piece that completed it. `fd`: stdout, stderr, runner, or console for our own remarks."""
+    """`time`: Unix seconds of the piece that completed it. `fd`: stdout, stderr, runner, or console for our own remarks.
+
+    `id`: of `domain.cursors.encode_line_id`. `level`: of `domain.log_levels`. `match`: False for what only stands around a match.
+    """
 
     attempt: int
     rank: int
     fd: str
     time: float
     text: str
+    id: str = ""
+    level: Level | None = None
+    match: bool = True
 
 
 @dataclass
@@ -57,16 +64,35 @@ class Budget:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which lines: all, or those that hold `text` (case-folded) and are not older than `since`."""
+    """Which lines: all, or those that hold `text` (case-folded), are not older than `since`, at least as grave as `level` and
+    of descriptor `fd`. Our own remarks are of every descriptor. `context`: how many lines around each come too.
+    """
 
     text: str = ""
     since: float | None = None
     fold: bool = True
+    level: Level | None = None
+    fd: str | None = None
+    context: int = 0
 
-    def __call__(self, line: FoldedLine) -> bool:
-        if self.since is not None and line.time < self.since:
+    def __call__(self, fd: str, line: FoldedLine, level: Level | None) -> bool:
+        if not self.may_stand(fd, line) or (self.level is not None and not at_least(level, self.level)):
             return False
         return not self.text or self.text in line.text.casefold()
+
+    def may_stand(self, fd: str, line: FoldedLine) -> bool:
+        """Whether the line may be shown around one that is wanted."""
+        if self.since is not None and line.time < self.since:
+            return False
+        return self.fd is None or fd in (self.fd, CONSOLE)
+
+
+class _Held(NamedTuple):
+    """A line that was not wanted, with the places in front of it and behind it."""
+
+    line: Line
+    before: RankPlace
+    place: RankPlace
 
 
 class RankReader:
@@ -94,12 +120,20 @@ class RankReader:
         self._seq, self._offset = place.seq, place.offset
         # A search for ASCII text is told quickly that most output does not hold it.
         self._plain_text = wanted.text.encode("ascii") if wanted.text.isascii() else b""
+        # Lines around a match and levels that stand for nothing grave need every line.
+        grave = wanted.level in ("warning", "error")
+        self._skips = not wanted.context and (grave if wanted.level is not None else bool(self._plain_text))
         marker = _("… [the line is longer than {limit} bytes; the raw log has all of it]").format(limit=MAX_LINE_BYTES)
         states = dict(place.open)
         start = FoldState(place.seq, place.offset)
         self._folders = [
             LineFolder(states.get(fd, start), fold=wanted.fold, cut_marker=marker) for fd in range(len(FDS))
         ]
+        levels = dict(enumerate(place.levels))
+        self._levels = [LevelReader(levels.get(fd, 0)) for fd in range(len(FDS))]
+        self._after = place.after if wanted.context else 0  # lines that still stand behind a match
+        self._held: deque[_Held] = deque(maxlen=wanted.context)  # lines that may stand in front of one
+        self._last_place = place
         # Open lines begin before the place; their bytes are fed again, nobody else's.
         self._begin = [(states.get(fd, start).seq, states.get(fd, start).offset) for fd in range(len(FDS))]
         self._from = min(self._begin)[0]
@@ -134,7 +168,8 @@ class RankReader:
     def rest(self) -> RankPlace:
         """The place at the end of a request: what made no line counts as read too when no line is waiting."""
         if not self._ready:
-            self.place = RankPlace(self._seq, self._offset, self._open())
+            # What may stand in front of the next match is read again then.
+            self.place = self._held[0].before if self._held else self._place(self._seq, self._offset, self._open())
         return self.place
 
     @property
@@ -161,7 +196,7 @@ class RankReader:
             self._from = end
 
     async def _advance(self) -> None:
-        if self._wanted.text:  # a search goes through megabytes
+        if self._wanted.text or self._wanted.level:  # a search goes through megabytes
             await asyncio.to_thread(self._work)
         else:
             self._work()
@@ -186,54 +221,93 @@ class RankReader:
         if piece.seq > self._seq + 1:
             self._note_gap(piece)
         offset = skipped if piece.seq == begin else 0
-        if self._plain_text and not self._folders[fd].open:
+        if self._skips and not self._folders[fd].open:
             offset = self._skip(fd, piece, offset)
         for line in self._folders[fd].feed(piece.seq, offset, piece.data[offset:], piece.time):
-            place = RankPlace(line.after.seq, line.after.offset, self._open(fd, line.after))
-            self._offer(FDS[fd], line, place)
+            level = self._levels[fd].of(line.text)
+            place = self._place(line.after.seq, line.after.offset, self._open(fd, line.after))
+            self._offer(fd, line, place, level)
         if piece.seq >= self._seq:
             self._seq, self._offset = piece.seq, len(piece.data)
 
     def _skip(self, fd: int, piece: Piece, offset: int) -> int:
-        """Pass over whole plain lines that cannot hold what is searched; where reading must go on."""
+        """Pass over whole plain lines that cannot be wanted; where reading must go on."""
         end = piece.data.rfind(b"\n", offset) + 1
         if (
             end <= offset
             or _NOT_PLAIN.search(piece.data, offset, end)
-            or self._plain_text in piece.data[offset:end].lower()
+            or not self._skippable(fd, piece.data, offset, end)
         ):
             return offset
         self._folders[fd].skip_to(piece.seq, end)
+        self._levels[fd].forget()
         return end
+
+    def _skippable(self, fd: int, data: bytes, start: int, end: int) -> bool:
+        if self._wanted.level is None:
+            return self._plain_text not in data[start:end].lower()
+        # Lines that belong to a grave one are told from it: nothing of those may be passed over.
+        return self._levels[fd].state < LEVELS.index("warning") + 1 and not may_be_grave(data, start, end)
 
     def _remark(self, piece: Piece) -> None:
         """Our own words stand before piece `seq`; whose reader is at that piece or further has seen them."""
         if piece.seq > self._seq:
             self._seq, self._offset = piece.seq, 0
             text = piece.data.decode("utf-8", "replace").rstrip("\n")
-            self._offer(CONSOLE, FoldedLine(text, piece.time, FoldState()), RankPlace(piece.seq, 0, self._open()))
+            self._offer(
+                MARKER_FD, FoldedLine(text, piece.time, FoldState()), self._place(piece.seq, 0, self._open()), "warning"
+            )
 
     def _note_gap(self, piece: Piece) -> None:
         missing = piece.seq - self._seq - 1
         self._seq, self._offset = piece.seq, 0
         text = _("[tuneplane: {count} pieces of output are missing here]").format(count=missing)
-        self._offer(CONSOLE, FoldedLine(text, piece.time, FoldState()), RankPlace(piece.seq, 0, self._open()))
+        self._offer(
+            MARKER_FD, FoldedLine(text, piece.time, FoldState()), self._place(piece.seq, 0, self._open()), "warning"
+        )
 
     def _finish(self) -> None:
         self._finished = True
         for fd, folder in enumerate(self._folders):
             for line in folder.finish(self._last_time):
-                self._offer(FDS[fd], line, RankPlace(self._seq, self._offset, self._open()))
+                level = self._levels[fd].of(line.text)
+                self._offer(fd, line, self._place(self._seq, self._offset, self._open()), level)
 
-    def _offer(self, fd: str, line: FoldedLine, place: RankPlace) -> None:
+    def _offer(self, fd: int, line: FoldedLine, place: RankPlace, level: Level | None) -> None:
         if self._until is not None and place[:2] > self._until[:2]:
             self._pieces.clear()
             self._loaded_all = True
-        elif self._wanted(line):
-            self._offered = True
-            self._ready.append((Line(self.attempt, self.rank, fd, line.time, line.text), place))
+            return
+        name = CONSOLE if fd == MARKER_FD else FDS[fd]
+        before, self._last_place = self._last_place, place
+        if self._wanted(name, line, level):
+            for held in self._held:
+                self._ready.append((held.line, held.place))
+            self._held.clear()
+            self._after = self._wanted.context
+            self._give(self._line(fd, name, line, place, level, match=True), place)
+        elif self._wanted.context and self._wanted.may_stand(name, line):
+            around = self._line(fd, name, line, place, level, match=False)
+            if self._after:
+                self._after -= 1
+                self._give(around, place)
+            else:
+                self._held.append(_Held(around, before, place))
         elif not self._offered and self._wanted.since is not None and line.time < self._wanted.since:
             self.begin = place
+
+    def _give(self, line: Line, place: RankPlace) -> None:
+        self._offered = True
+        self._ready.append((line, place._replace(after=self._after)))
+
+    def _line(
+        self, fd: int, name: str, line: FoldedLine, place: RankPlace, level: Level | None, *, match: bool
+    ) -> Line:
+        identity = encode_line_id(LineId(self.attempt, self.rank, fd, place.seq, place.offset))
+        return Line(self.attempt, self.rank, name, line.time, line.text, identity, level, match)
+
+    def _place(self, seq: int, offset: int, open_lines: tuple[tuple[int, FoldState], ...]) -> RankPlace:
+        return RankPlace(seq, offset, open_lines, tuple(reader.state for reader in self._levels), self._after)
 
     def _open(self, fd: int | None = None, state: FoldState | None = None) -> tuple[tuple[int, FoldState], ...]:
         """The open lines; `state` is that of `fd`, which is in the middle of a piece."""

@@ -68,11 +68,16 @@ class RunCurves(_Shape):
 
 
 class LogLine(_Shape):
+    """`id`: for `at` and links. `match`: false for what only stands around a line that was found."""
+
     attempt: int
     rank: int
     fd: Literal["stdout", "stderr", "runner", "console"]
     time: float
     text: str
+    id: str
+    level: Literal["debug", "info", "warning", "error"] | None
+    match: bool
 
 
 class LogPage(_Shape):

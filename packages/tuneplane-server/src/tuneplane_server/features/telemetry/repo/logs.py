@@ -128,6 +128,17 @@ async def seq_at_time(session: AsyncSession, place: Place, time: float) -> int |
     return await session.scalar(query)
 
 
+async def time_of(session: AsyncSession, place: Place, seq: int) -> float | None:
+    """When the chunk that holds piece `seq` was first written to; None when there is no such piece."""
+    query = (
+        select(CHUNKS.c.time_first)
+        .where(*_at(place), CHUNKS.c.seq_first <= seq, CHUNKS.c.seq_last >= seq)
+        .order_by(CHUNKS.c.seq_first.desc())
+        .limit(1)
+    )
+    return await session.scalar(query)
+
+
 def _at(place: Place) -> tuple[ColumnElement[bool], ...]:
     job_id, attempt, rank = place
     return CHUNKS.c.job_id == job_id, CHUNKS.c.attempt == attempt, CHUNKS.c.rank == rank
