@@ -64,10 +64,12 @@ class _Metric(_Record, tag="metric"):
 
 
 class _SampleItem(msgspec.Struct, forbid_unknown_fields=True):
+    """`data` stays as it came until its size is known: objects take many times the memory of the JSON that they are made of."""
+
     kind: Literal["completion", "preference", "conversation"]
     step: _Step
     time: float
-    data: dict[str, Any]
+    data: msgspec.Raw
 
 
 class _Sample(_Record, tag="sample"):
@@ -77,9 +79,12 @@ class _Sample(_Record, tag="sample"):
 class _Event(_Record, tag="event"):
     time: float
     event: Annotated[str, Meta(max_length=64)]
-    data: dict[str, Any] = {}
+    data: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+# JSON may be written longer than it has to be, with \\u and spaces; so much longer than what is taken of it is read at all.
+_LOOSE = 4
+_object_decoder = msgspec.json.Decoder(dict[str, Any])
 _decoder = msgspec.json.Decoder(_Log | _Metric | _Sample | _Event)
 
 
@@ -135,12 +140,12 @@ def _add(batch: Batch, record: _Log | _Metric | _Sample | _Event, line: int) -> 
             raise WireError("malformed", line, f"series: {error}") from None
         batch.metrics.append(MetricRecord(record.rank, record.seq, series))
     elif isinstance(record, _Sample):
-        samples = [Sample(one.kind, one.step, one.time, _json(one.data, line)) for one in record.samples]
+        samples = [Sample(one.kind, one.step, one.time, _object(one.data, line)[1]) for one in record.samples]
         batch.samples.append(SampleRecord(record.rank, record.seq, samples))
     else:
-        _json(record.data, line)
+        data, _encoded = _object(record.data, line)
         name = record.event.replace("\0", "\ufffd")
-        batch.events.append(EventRecord(record.rank, record.seq, record.time, name, record.data))
+        batch.events.append(EventRecord(record.rank, record.seq, record.time, name, data))
 
 
 def _log_bytes(record: _Log, line: int) -> bytes:
@@ -158,11 +163,19 @@ def _log_bytes(record: _Log, line: int) -> bytes:
     return raw
 
 
-def _json(value: dict[str, Any], line: int) -> bytes:
-    data = msgspec.json.encode(value)
-    if len(data) > MAX_SAMPLE_BYTES:
-        raise WireError("large", line, f"data has {len(data)} bytes of JSON; at most {MAX_SAMPLE_BYTES} are taken")
-    return data
+def _object(raw: msgspec.Raw, line: int) -> tuple[dict[str, Any], bytes]:
+    """What `data` is, and its JSON as it is stored."""
+    size = len(memoryview(raw))
+    if size <= _LOOSE * MAX_SAMPLE_BYTES:
+        try:
+            value = _object_decoder.decode(raw)
+            encoded = msgspec.json.encode(value)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            raise WireError("malformed", line, f"data: {_brief(error)}") from None
+        size = len(encoded)
+        if size <= MAX_SAMPLE_BYTES:
+            return value, encoded
+    raise WireError("large", line, f"data has {size} bytes of JSON; at most {MAX_SAMPLE_BYTES} are taken")
 
 
 def _brief(error: Exception) -> str:
