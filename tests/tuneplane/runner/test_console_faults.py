@@ -39,6 +39,7 @@ def test_down_at_the_start_and_back_during_the_run(make_job: MakeJob, console: I
 
 
 def test_down_in_the_middle(make_job: MakeJob, console: IngestServer) -> None:
+    """scenario 21: the trainer writes on at its own pace while the console is away, and everything arrives in order."""
     job = make_job(WAITING)
     process = job.start()
     console.wait_for(lambda: console.text("stdout").endswith(b"line 50\n"))
@@ -53,6 +54,7 @@ def test_down_in_the_middle(make_job: MakeJob, console: IngestServer) -> None:
 
 
 def test_away_for_the_whole_run_then_the_engine_sends_the_rest(make_job: MakeJob, console: IngestServer) -> None:
+    """scenario 21, where the job ends meanwhile"""
     console.stop()
     job = make_job("echo only; exit 5", change=quick)
     assert job.run().returncode == 5
@@ -168,6 +170,7 @@ def test_a_killed_runner_leaves_a_spool_that_is_whole(make_job: MakeJob, console
 def test_a_full_spool_never_stops_the_trainer_and_says_what_is_missing(
     make_job: MakeJob, console: IngestServer
 ) -> None:
+    """scenario 21: the spool is bounded."""
     console.stop()
     code = "import sys\nfor i in range(40000): sys.stdout.write('%06d %s\\n' % (i, 'x' * 90))"
     report = "from tuneplane.report import log\nfor step in range(300): log({'loss': step}, step)\n"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -144,6 +146,34 @@ def test_a_grandchild_that_keeps_stdout_open_does_not_hold_the_run(make_job: Mak
     assert console.events("warning")[0]["code"] == "processes-left"
 
 
+def test_output_that_something_out_of_reach_holds_open_is_said(
+    make_job: MakeJob, console: IngestServer, tmp_path: Path
+) -> None:
+    """Its descriptors were passed to a process that is no child of the run: it cannot be ended, and is not waited for."""
+    code = """\
+import socket, sys
+with socket.socket(socket.AF_UNIX) as other:
+    other.connect(sys.argv[1])
+    socket.send_fds(other, [b"x"], [1, 2])
+print("done")
+"""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        job = make_job(f'exec "$TUNEPLANE_PYTHON" pass_on.py {tmp_path / "s"}', files={"pass_on.py": code})
+        process = job.start()
+        connection, _ = listener.accept()
+        with connection:
+            _, held, _, _ = socket.recv_fds(connection, 1, 2)
+        process.communicate(timeout=60)
+        for fd in held:
+            os.close(fd)
+    assert process.returncode == 0
+    assert console.text("stdout") == b"done\n"
+    assert [data["code"] for data in console.events("warning")] == ["output-held-open"]
+    assert "stderr and stdout" in console.events("warning")[0]["text"]
+
+
 def test_output_in_flight_after_the_exit_is_not_lost(make_job: MakeJob, console: IngestServer) -> None:
     job = make_job("(sleep 0.3; echo late) & exit 0")
     assert job.run().returncode == 0
@@ -236,6 +266,34 @@ def test_a_storage_root_that_cannot_be_written_is_a_reason(make_job: MakeJob) ->
     assert "Traceback" not in done.stderr
 
 
+def test_ten_thousand_lines_then_cancelled_at_once(make_job: MakeJob, console: IngestServer) -> None:
+    """scenario 10: the last line that the trainer flushed is there, before the run is over for the console."""
+    code = "for i in range(1, 10001): print(i, flush=True)\nprint('last', flush=True)\nimport time; time.sleep(1000)\n"
+    job = make_job('exec "$TUNEPLANE_PYTHON" lines.py', files={"lines.py": code})
+    process = job.start()
+    console.wait_for(lambda: b"\n100\n" in console.text("stdout"))
+    console.desired = "cancel"
+    process.communicate(timeout=60)
+    assert job.outcome()["result"] == "cancelled"
+    written = console.text("stdout").split(b"\n")
+    expected = [b"%d" % number for number in range(1, 10001)] + [b"last"]
+    assert written.pop() == b"", "every write of the trainer was a whole line"
+    assert written == expected[: len(written)]
+    order = [record["event"] for record in console.records("event")]
+    assert order[-1] == "outcome"
+    assert job.outcome()["lost"] == {}
+    console.assert_no_gaps()
+
+
+def test_a_progress_bar_that_is_drawn_a_hundred_thousand_times(make_job: MakeJob, console: IngestServer) -> None:
+    """scenario 11, the runner's part: few records, every byte, and the last state among them."""
+    code = "import sys\nfor i in range(100000): sys.stderr.write('\\r %6d/100000' % i); sys.stderr.flush()\nsys.stderr.write('\\n')\n"
+    job = make_job('exec "$TUNEPLANE_PYTHON" bar.py', files={"bar.py": code})
+    assert job.run().returncode == 0
+    assert console.text("stderr") == b"".join(b"\r %6d/100000" % number for number in range(100000)) + b"\n"
+    assert len(console.records("log")) < 500
+
+
 def test_a_hundred_thousand_lines_arrive_in_order(make_job: MakeJob, console: IngestServer) -> None:
     script = 'exec "$TUNEPLANE_PYTHON" -u -c "for i in range(100000): print(i)"'
     job = make_job(script)
@@ -245,6 +303,7 @@ def test_a_hundred_thousand_lines_arrive_in_order(make_job: MakeJob, console: In
 
 
 def test_bytes_that_are_no_text_are_kept(make_job: MakeJob, console: IngestServer) -> None:
+    """scenario 13"""
     gbk = "训练".encode("gbk")
     parts = [gbk, b"\xff", "\U0001f600".encode()[:2], "\U0001f600".encode()[2:], b"\0", b"end\n"]
     code = f"import os,time\nfor part in {parts!r}:\n    os.write(1, part)\n    time.sleep(0.25)\n"

@@ -16,7 +16,7 @@ from tuneplane_server.storage.layout import StorageRoot
 DEADLINE_SECONDS = 20.0
 AT_ONCE = 4  # each is a thread that reads a disk and posts to ourselves
 
-type Ship = Callable[[Path, str, str, float], Leftovers]
+type Ship = Callable[..., Leftovers]  # as ship_leftovers
 
 
 class LeftoverShipper:
@@ -37,7 +37,8 @@ class LeftoverShipper:
         async with self._slots:
             token = await self._tokens.issue(row.id, row.attempt)
             url = ingest_url(self._own_address(), row.id)
-            left = await asyncio.to_thread(functools.partial(self._ship, spool, url, token, DEADLINE_SECONDS))
+            ship = functools.partial(self._ship, spool, url, token, DEADLINE_SECONDS, attempt=row.attempt)
+            left = await asyncio.to_thread(ship)
         return left.remaining
 
 

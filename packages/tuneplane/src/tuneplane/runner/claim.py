@@ -71,6 +71,20 @@ def take_claim(spool_dir: str, machine_rank: int) -> Claim:
     return Claim(directory, fd, False, locked is not None, _parse(text))
 
 
+def is_surely_over(directory: str) -> bool:
+    """Whether a runner had this spool directory and is dead, beyond doubt."""
+    try:
+        fd = os.open(os.path.join(directory, CLAIM_FILE), os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+    except OSError:
+        return False
+    try:
+        return os.fstat(fd).st_size > 0 and _lock(fd) is True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
 def identify() -> Dict[str, Any]:
     """This process, so that no other is taken for it: pids are reused, and counted anew in each container and at each boot."""
     pid = os.getpid()

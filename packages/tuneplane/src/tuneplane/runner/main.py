@@ -163,6 +163,12 @@ class Runner:
             self._recorder.warn(
                 "processes-left", f"the trainer left {ending.left_behind} processes behind; they were ended"
             )
+        if ending.held_open:
+            self._recorder.warn(
+                "output-held-open",
+                f"something outside of the run still holds {' and '.join(ending.held_open)} of the trainer open; "
+                "what it writes there from now on is not recorded",
+            )
         return ending
 
     def _told_to_stop(self) -> bool:

@@ -1,4 +1,5 @@
-"""The spool's directory: numbered segments, `ack.json` with what the console has stored, and `claim` (claim.py).
+"""The spool's directory: numbered segments, `ack.json` with what the console has stored, `claim` (claim.py), and `closed` once its
+writer has written all it had.
 
 A segment is final once a newer one exists. Writer and reader share nothing but these files, so a reader after the
 writer's death (`leftovers`) sees the same as one beside it.
@@ -15,6 +16,7 @@ from typing import Dict, List
 from tuneplane.runner.files import remove, write_json
 
 ACK_FILE = "ack.json"
+CLOSED_FILE = "closed"
 RANK_DIR = "rank-"
 _SEGMENT = re.compile(r"([0-9]{8})\.seg\Z")
 _KEY = re.compile(r"[0-9]+/[a-z]+\Z")
@@ -81,3 +83,23 @@ def read_ack(directory: str) -> Dict[str, int]:
 
 def write_ack(directory: str, ack: Dict[str, int]) -> None:
     write_json(os.path.join(directory, ACK_FILE), ack)
+
+
+def mark_closed(directory: str) -> None:
+    """Whoever finds the spool knows now that nothing is missing at its end. Raises `OSError`."""
+    write_json(os.path.join(directory, CLOSED_FILE), {})
+
+
+def is_closed(directory: str) -> bool:
+    return os.path.exists(os.path.join(directory, CLOSED_FILE))
+
+
+def last_change(directory: str) -> float:
+    """Unix seconds of the newest record on disk, or of what stands for it when all are acknowledged; 0 when there is none."""
+    paths = [segment_path(directory, number) for number in list_segments(directory)[-1:]]
+    for path in (*paths, os.path.join(directory, ACK_FILE)):
+        try:
+            return os.stat(path).st_mtime
+        except OSError:
+            continue
+    return 0.0

@@ -14,7 +14,14 @@ from typing import Any, Dict, List, Optional, Tuple
 from tuneplane.contract.words import STREAM_EVENT, STREAM_LOG
 from tuneplane.runner import frames, limits
 from tuneplane.runner.files import write_all
-from tuneplane.runner.segments import list_segments, make_rank_directory, read_ack, segment_path, used_bytes
+from tuneplane.runner.segments import (
+    list_segments,
+    make_rank_directory,
+    mark_closed,
+    read_ack,
+    segment_path,
+    used_bytes,
+)
 
 _BUFFER_BYTES = 4 * 1024 * 1024
 _RECOUNT_SECONDS = 0.2
@@ -65,8 +72,18 @@ class Spool:
         return wrote
 
     def close(self) -> None:
+        """Nothing comes any more. What could not be written leaves the spool without its mark of being whole."""
         self.flush(final=True)
         self._close_segment()
+        if not self._buffer and not self._gaps:
+            try:
+                mark_closed(self.directory)
+            except OSError:
+                return  # the spool is then taken for one whose writer was killed: too much is said, nothing is hidden
+
+    def last_seqs(self) -> Dict[str, int]:
+        """`<rank>/<stream>` -> the newest seq."""
+        return dict(self._seq)
 
     def _append(self, stream: str, rank: int, body: Dict[str, Any], reserve: float = limits.SPOOL_RESERVE) -> bool:
         key = f"{rank}/{stream}"

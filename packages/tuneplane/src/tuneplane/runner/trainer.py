@@ -20,11 +20,13 @@ _F_SETPIPE_SZ = 1031
 
 
 class Ending(NamedTuple):
-    """`exit_code` when it exited, `signal` when it was killed; `left_behind`: processes that outlived it and were ended."""
+    """`exit_code` when it exited, `signal` when it was killed; `left_behind`: processes that outlived it and were ended;
+    `held_open`: its output streams that something out of reach still holds open: what it writes there is lost."""
 
     exit_code: Optional[int]
     signal: Optional[int]
     left_behind: int
+    held_open: Sequence[str] = ()
 
     @property
     def shell_code(self) -> int:
@@ -40,12 +42,14 @@ class Trainer:
         self._selector = selectors.DefaultSelector()
         self._process = _start(argv, cwd, environment)
         self._open: Dict[int, Any] = {}
+        self._names: Dict[int, str] = {}
         for stream, fd in ((self._process.stdout, "stdout"), (self._process.stderr, "stderr")):
             assert stream is not None
             os.set_blocking(stream.fileno(), False)
             _widen(stream.fileno())
             self._selector.register(stream.fileno(), selectors.EVENT_READ, fd)
             self._open[stream.fileno()] = stream
+            self._names[stream.fileno()] = fd
 
     @property
     def pid(self) -> int:
@@ -90,11 +94,12 @@ class Trainer:
             kill_tree(os.getpid())
         self._pump_until_closed(limits.LINGER_SECONDS)
         reap_others(0)
+        held_open = tuple(sorted(self._names[fd] for fd in self._open))
         for stream in self._open.values():
             stream.close()
         self._selector.close()
         code = self._process.returncode
-        return Ending(code if code >= 0 else None, -code if code < 0 else None, len(left))
+        return Ending(code if code >= 0 else None, -code if code < 0 else None, len(left), held_open)
 
     def _pump_until_closed(self, seconds: float) -> None:
         """Until both pipes are closed and, when something holds them open, until they are quiet or the time is over."""
