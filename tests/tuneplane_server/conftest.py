@@ -13,12 +13,19 @@ import pytest
 
 from tests.tuneplane_server.executors.scripted import ScriptedExecutor
 from tests.tuneplane_server.harness import Api, Harness
+from tests.tuneplane_server.statements import compiled_once
 from tuneplane_server.db.engine import Database
 from tuneplane_server.db.migrations import upgrade
 from tuneplane_server.features.accounts.principal import Principal
 
 if TYPE_CHECKING:
     from tests.services.databases import PostgresServer
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _statements() -> Iterator[None]:
+    with compiled_once():
+        yield
 
 
 async def _migrate(url: str) -> None:

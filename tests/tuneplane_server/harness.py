@@ -17,10 +17,10 @@ import httpx2
 from fastapi import FastAPI
 from sqlalchemy import inspect, select
 
+from tests.tuneplane_server import apps
 from tests.tuneplane_server.executors.scripted import Container, ScriptedExecutor
 from tuneplane.contract.digests import digest_json
 from tuneplane.recipes import index
-from tuneplane_server.app import create_app
 from tuneplane_server.background.loop import SupervisedLoop
 from tuneplane_server.background.roles import BackgroundRoles
 from tuneplane_server.background.wiring import build_roles
@@ -116,6 +116,7 @@ class Harness:
     extra: dict[str, str] = field(default_factory=dict)
     time: StillTime = field(default_factory=StillTime)
     space: Space = ROOMY
+    _app: FastAPI | None = None
 
     def __post_init__(self) -> None:
         self.services = self._services(self.folder / "data")
@@ -135,6 +136,14 @@ class Harness:
 
     async def _measure_space(self, _root: Path) -> Space:
         return self.space
+
+    @property
+    def app(self) -> FastAPI:
+        """The HTTP side of the services as they are; without background work."""
+        if self._app is None:
+            self._app = apps.borrow(self.services)
+        self._app.state.services = self.services
+        return self._app
 
     @property
     def scripted(self) -> ScriptedExecutor:
@@ -253,6 +262,9 @@ class Harness:
         return ids
 
     async def close(self) -> None:
+        if self._app is not None:
+            apps.give_back(self._app)
+            self._app = None
         await self.services.telemetry.close()
         await self.services.database.close()
 
@@ -266,9 +278,7 @@ class Api:
 
     @classmethod
     def over(cls, harness: Harness) -> Api:
-        app = create_app(harness.services.settings, harness.services.clock, executor=harness.executor, roles=False)
-        app.state.services = harness.services
-        return cls(harness, app)
+        return cls(harness, harness.app)
 
     def anonymous(self, **headers: str) -> httpx2.AsyncClient:
         transport = httpx2.ASGITransport(app=self.app)

@@ -12,7 +12,6 @@ import pytest
 
 from tests.tuneplane_server.executors.scripted import ScriptedExecutor
 from tests.tuneplane_server.harness import Harness
-from tuneplane_server.app import create_app
 from tuneplane_server.features.accounts.principal import READ
 from tuneplane_server.features.artifacts.service import ArtifactService
 
@@ -63,9 +62,7 @@ async def run(migrated_url: str, tmp_path: Path) -> AsyncIterator[Run]:
     await console.bring_package(ada)
     job = await console.running_job(ada)
     token = (await console.services.accounts.create_token(ada, "test", [READ], None, actor="test")).secret
-    app = create_app(console.services.settings, console.services.clock, executor=console.executor, roles=False)
-    app.state.services = console.services
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    transport = httpx.ASGITransport(console.app, raise_app_exceptions=False)
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx.AsyncClient(transport=transport, base_url="http://console.test", headers=headers) as client:
         yield Run(console, client, job, console.out(await console.job(job)))

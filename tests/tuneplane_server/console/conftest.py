@@ -15,7 +15,6 @@ from fastapi import FastAPI
 
 from tests.tuneplane_server.executors.scripted import ScriptedExecutor
 from tests.tuneplane_server.harness import Harness
-from tuneplane_server.app import create_app
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.accounts.sessions import COOKIE
 from tuneplane_server.services import Services
@@ -26,10 +25,8 @@ HTML = "text/html,application/xhtml+xml"
 
 def app_of(harness: Harness) -> FastAPI:
     """The app on the harness' services; its roles are the ones that the test ticks."""
-    app = create_app(harness.services.settings, harness.services.clock, executor=harness.executor, roles=False)
     harness.services.__dict__["roles"] = harness.roles
-    app.state.services = harness.services
-    return app
+    return harness.app
 
 
 @pytest.fixture

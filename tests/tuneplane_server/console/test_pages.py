@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.tuneplane_server.console.conftest import app_of, browsing, read
+from tests.tuneplane_server.console.conftest import browsing, read
+from tuneplane_server.app import create_app
 from tuneplane_server.features.accounts.principal import Principal
 
 if TYPE_CHECKING:
@@ -131,7 +132,8 @@ async def test_an_unknown_address_is_a_page_for_people_and_a_problem_for_program
 
 
 async def test_a_failure_of_ours_is_a_page_without_its_details(site: Harness, browser: Browser) -> None:
-    app = app_of(site)
+    app = create_app(site.services.settings, site.services.clock, executor=site.executor, roles=False)
+    app.state.services = site.services
 
     async def broken() -> None:
         raise RuntimeError("secret detail")

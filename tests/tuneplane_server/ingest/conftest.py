@@ -12,7 +12,6 @@ import pytest
 from tests.tuneplane_server.executors.scripted import ScriptedExecutor
 from tests.tuneplane_server.harness import Harness
 from tests.tuneplane_server.ingest.wire_build import packed
-from tuneplane_server.app import create_app
 
 JOB = "0000000000000001"
 OTHER = "0000000000000002"
@@ -57,9 +56,7 @@ async def console_on(url: str, folder: Path) -> AsyncIterator[Harness]:
 @asynccontextmanager
 async def runner_of(console: Harness) -> AsyncIterator[Runner]:
     """A runner with a token for attempt 1 of `JOB`."""
-    app = create_app(console.services.settings, console.services.clock, executor=console.executor, roles=False)
-    app.state.services = console.services
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    transport = httpx.ASGITransport(console.app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://console.test") as client:
         yield Runner(client, await console.services.ingest.issue(JOB, 1))
 

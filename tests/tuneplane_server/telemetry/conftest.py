@@ -11,7 +11,6 @@ import pytest
 from tests.tuneplane_server.executors.scripted import ScriptedExecutor
 from tests.tuneplane_server.harness import Harness
 from tests.tuneplane_server.telemetry.reading import Reader, token_of
-from tuneplane_server.app import create_app
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.features.telemetry.limits import TelemetryLimits
@@ -63,8 +62,6 @@ async def reader(console: Harness) -> AsyncIterator[Reader]:
     ada = await console.user("ada")
     await console.bring_package(ada)
     job = await console.running_job(ada)
-    app = create_app(console.services.settings, console.services.clock, executor=console.executor, roles=False)
-    app.state.services = console.services
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    transport = httpx.ASGITransport(console.app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://console.test") as client:
         yield Reader(console, client, job, await token_of(console, ada), ada)
