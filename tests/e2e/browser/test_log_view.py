@@ -135,7 +135,7 @@ def test_a_search_leads_to_the_lines_around_a_match_and_an_address_to_its_moment
     for neighbour in ("early 776", "early 777", "early 778"):
         expect(log.line(neighbour)).to_be_in_viewport()
     expect(log.page.locator("[data-grep]")).to_have_value("")
-    assert re.fullmatch(r"\?since=[0-9.]+", log.address)
+    assert re.fullmatch(r"\?line=[A-Za-z0-9_-]+", log.address)
 
     log.open("?grep=late%20")
     log.read_on("first", "0", until="late 1")

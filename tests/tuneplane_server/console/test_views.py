@@ -8,7 +8,7 @@ import pytest
 
 from tuneplane_server.console.views import artifacts, environment, events, jobs, samples
 from tuneplane_server.features.artifacts.service import FileEntry, Listing
-from tuneplane_server.features.telemetry.service import SampleItem
+from tuneplane_server.features.telemetry.sample_reader import SampleItem
 
 
 def job(**changes: Any) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def test_sample_texts_may_be_chats_or_anything(value: Any, text: str) -> None:
 
 @pytest.mark.parametrize("data", [{}, {"rewards": 3, "reward": "high", "messages": "no list"}, [], None, "text"])
 def test_odd_samples_become_empty_cards(data: Any) -> None:
-    card = samples.present(SampleItem(1, 1, 0, 1, 0.0, "completion", data))
+    card = samples.present(SampleItem(1, 1, 0, 1, 0.0, "completion", None, data))
     assert (card["completion"], card["reward"], card["rewards"], card["messages"]) == ("", None, {}, [])
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import func, select
 
 from tests.tuneplane_server.telemetry.build import JOB, event, log, logs, metric, metrics, sample, texts
 from tuneplane_server.features.telemetry.records import Batch
+from tuneplane_server.features.telemetry.repo.samples import SampleFilter
 from tuneplane_server.features.telemetry.tables import LogChunkRow, MetricChunkRow, RunEventRow, SampleRow, StreamAckRow
 
 
@@ -42,7 +43,7 @@ async def assert_all_there(telemetry, count: int, rank: int = 0) -> None:
     curve = (await telemetry.curves.curves(JOB, ["train/loss"], max_points=1000, attempt=None, rank=rank))["train/loss"]
     assert curve[0]["step"] == list(range(1, count + 1))
     assert curve[0]["value"] == [seq / 10 for seq in range(1, count + 1)]
-    found = await telemetry.samples(JOB, limit=1000, rank=rank)
+    found = (await telemetry.samples.page(JOB, SampleFilter(rank=rank), limit=1000)).items
     assert sorted(int(item.data["completion"].split()[1]) for item in found) == list(range(1, count + 1))
     events = await telemetry.events(JOB, ["checkpoint"], limit=1000)
     assert sorted(one.data["step"] for one in events if one.rank == rank) == list(range(1, count + 1))

@@ -5,29 +5,15 @@ from __future__ import annotations
 from tests.tuneplane_server.telemetry.build import JOB, event, sample
 from tuneplane_server.features.telemetry.limits import TelemetryLimits
 from tuneplane_server.features.telemetry.records import Batch
+from tuneplane_server.features.telemetry.repo.samples import SampleFilter
 from tuneplane_server.features.telemetry.service import TelemetryService
 from tuneplane_server.wakeups import Wakeups
-
-
-async def test_samples_page_in_both_directions_and_by_filter(telemetry):
-    for seq in range(1, 11):
-        kind = "completion" if seq % 2 else "preference"
-        await telemetry.store(JOB, 1, Batch(samples=[sample(seq, f"t{seq}", kind=kind, step=seq // 4, rank=seq % 3)]))
-    first = await telemetry.samples(JOB, limit=4)
-    rest = await telemetry.samples(JOB, limit=100, after=first[-1].id)
-    assert [item.data["completion"] for item in first + rest] == [f"t{seq}" for seq in range(1, 11)]
-    newest = await telemetry.samples(JOB, limit=3, before=0)
-    older = await telemetry.samples(JOB, limit=100, before=newest[-1].id)
-    assert [item.data["completion"] for item in newest + older] == [f"t{seq}" for seq in range(10, 0, -1)]
-    assert [item.id for item in await telemetry.samples(JOB, limit=9, kind="preference", step=1)] == [4, 6]
-    assert [item.id for item in await telemetry.samples(JOB, limit=9, rank=2, attempt=1)] == [2, 5, 8]
-    assert await telemetry.samples(JOB, limit=9, attempt=2) == []
 
 
 async def test_text_of_any_kind_comes_back(telemetry):
     odd = "NUL \0, emoji 🙂, quote \" ' \\, 你好, \u2028, \x1b[31m"
     await telemetry.store(JOB, 1, Batch(samples=[sample(1, odd)], events=[event(1, "warning", {"text": odd})]))
-    assert (await telemetry.samples(JOB, limit=1))[0].data == {"completion": odd}
+    assert (await telemetry.samples.page(JOB, SampleFilter())).items[0].data == {"completion": odd}
     assert (await telemetry.events(JOB, ["warning"]))[0].data == {"text": odd}
 
 
@@ -36,7 +22,11 @@ async def test_samples_beyond_the_quota_are_counted_and_the_run_goes_on(database
     telemetry = TelemetryService(database, held_clock.clock(), Wakeups(), limits)
     answer = await telemetry.store(JOB, 1, Batch(samples=[sample(1, "a", "b", "x" * 2000, "c", "d", "e")]))
     assert answer.accepted == 1
-    assert [item.data["completion"] for item in await telemetry.samples(JOB, limit=9)] == ["a", "b", "c"]
+    assert [item.data["completion"] for item in (await telemetry.samples.page(JOB, SampleFilter())).items] == [
+        "a",
+        "b",
+        "c",
+    ]
     assert (await telemetry.usage(JOB)).sample_dropped == 3
     await telemetry.close()
 

@@ -32,6 +32,7 @@ from tuneplane_server.features.projects.api import router as projects_router
 from tuneplane_server.features.queue.api import router as queue_router
 from tuneplane_server.features.telemetry.api import router as telemetry_router
 from tuneplane_server.features.telemetry.curves_api import router as curves_router
+from tuneplane_server.features.telemetry.samples_api import router as samples_router
 from tuneplane_server.logs import configure_logs
 from tuneplane_server.services import Services
 from tuneplane_server.settings import Settings
@@ -56,6 +57,7 @@ ROUTERS = (
     queue_router,
     telemetry_router,
     curves_router,
+    samples_router,
     artifacts_router,
     outside_router,
     audit_router,

@@ -7,7 +7,18 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from tuneplane_server.console.assets import PREFIX
-from tuneplane_server.console.pages import accounts, admin, compare, job, job_actions, jobs, notices, problems, queue
+from tuneplane_server.console.pages import (
+    accounts,
+    admin,
+    compare,
+    job,
+    job_actions,
+    job_samples,
+    jobs,
+    notices,
+    problems,
+    queue,
+)
 from tuneplane_server.console.pages.errors import error_page
 from tuneplane_server.console.pages.reader import SignInNeededError, to_sign_in
 from tuneplane_server.console.templating import Pages
@@ -23,7 +34,7 @@ def install_site(app: FastAPI) -> None:
         Route(PREFIX + "/{digest}/{name:path}", pages.assets.serve, methods=["GET"], include_in_schema=False)
     )
     app.add_api_route("/", _home, include_in_schema=False)
-    for module in (accounts, jobs, compare, job, job_actions, queue, admin, notices, problems):
+    for module in (accounts, jobs, compare, job, job_samples, job_actions, queue, admin, notices, problems):
         app.include_router(module.router)
 
 

@@ -1,4 +1,4 @@
-"""The pages of one job: overview, logs, samples, artifacts, events, environment. Its buttons are `job_actions.py`."""
+"""The pages of one job: overview, logs, artifacts, events, environment. Samples are `job_samples.py`, its buttons `job_actions.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tuneplane_server.console.views import attempts as attempts_of
 from tuneplane_server.console.views import environment as environment_of
 from tuneplane_server.console.views import events as events_of
 from tuneplane_server.console.views import jobs as jobs_of
-from tuneplane_server.console.views import samples as samples_of
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.presenting import present
 from tuneplane_server.features.jobs.tables import JobRow
@@ -34,7 +33,6 @@ TABS = (
     ("events", "history", N_("Events"), "/events"),
     ("environment", "box", N_("Environment"), "/environment"),
 )
-SAMPLES_AT_ONCE = 24
 EVENTS_AT_ONCE = 200
 
 Cursor = Annotated[str, Query(max_length=500)]
@@ -50,46 +48,12 @@ async def logs(request: Request, reader: Reader, job_id: str) -> Response:
     return await _tab(request, reader, job_id, "logs")
 
 
-@router.get("/samples")
-async def samples(
-    request: Request,
-    reader: Reader,
-    job_id: str,
-    kind: Annotated[str, Query(max_length=40)] = "",
-    step: Annotated[str, Query(max_length=20)] = "",
-    cursor: Cursor = "",
-) -> Response:
-    """Newest first."""
-    services = services_of(request)
-    row = await services.jobs.get(reader, job_id)
-    chosen = {"kind": kind if kind in samples_of.KINDS else "", "step": int(step) if step.isdecimal() else None}
-    found = await services.telemetry.samples(
-        row.id,
-        limit=SAMPLES_AT_ONCE + 1,
-        before=decode_cursor(cursor, int)[0] if cursor else 0,
-        kind=chosen["kind"] or None,
-        step=chosen["step"],
-    )
-    shown = found[:SAMPLES_AT_ONCE]
-    return await _page(
-        request,
-        reader,
-        row,
-        "samples",
-        samples=[samples_of.present(sample) for sample in shown],
-        samples_cursor=encode_cursor(shown[-1].id) if len(found) > len(shown) else "",
-        samples_dropped=(await services.telemetry.usage(row.id)).sample_dropped,
-        sample_filter=chosen,
-        sample_kinds=samples_of.KINDS,
-    )
-
-
 @router.get("/artifacts")
 async def artifacts(request: Request, reader: Reader, job_id: str) -> Response:
     services = services_of(request)
     row = await services.jobs.get(reader, job_id)
     listing = await services.artifacts.listing(row.id)
-    return await _page(request, reader, row, "artifacts", artifacts=artifacts_of.present(listing))
+    return await job_page(request, reader, row, "artifacts", artifacts=artifacts_of.present(listing))
 
 
 @router.get("/events")
@@ -98,7 +62,7 @@ async def events(request: Request, reader: Reader, job_id: str, cursor: Cursor =
     row = await services.jobs.get(reader, job_id)
     after = decode_cursor(cursor, int)[0] if cursor else 0
     found, more = await services.jobs.events(reader, row.id, after=after, limit=EVENTS_AT_ONCE)
-    return await _page(
+    return await job_page(
         request,
         reader,
         row,
@@ -119,7 +83,7 @@ async def environment(request: Request, reader: Reader, job_id: str) -> Response
         "environment": await services.telemetry.environment(row.id),
     }
     job = job_view(row, [], None).model_dump(by_alias=True)
-    return await _page(
+    return await job_page(
         request,
         reader,
         row,
@@ -138,10 +102,10 @@ async def head(request: Request, reader: Reader, job_id: str) -> Response:
 
 async def _tab(request: Request, reader: Principal, job_id: str, tab: str) -> Response:
     row = await services_of(request).jobs.get(reader, job_id)
-    return await _page(request, reader, row, tab)
+    return await job_page(request, reader, row, tab)
 
 
-async def _page(request: Request, reader: Principal, row: JobRow, tab: str, **values: Any) -> Response:
+async def job_page(request: Request, reader: Principal, row: JobRow, tab: str, **values: Any) -> Response:
     """The whole page, or for htmx the open tab alone."""
     part = "hx-request" in request.headers
     template = f"job/{tab}.html" if part else "job/page.html"

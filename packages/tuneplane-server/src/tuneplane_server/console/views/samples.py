@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import Any
 
 from tuneplane_server.console.i18n import N_
-from tuneplane_server.features.telemetry.service import SampleItem
+from tuneplane_server.features.telemetry.sample_reader import Order, SampleItem
 
 KINDS = {
     "completion": N_("completions"),
     "preference": N_("preference pairs"),
     "conversation": N_("conversations"),
+}
+ORDERS: dict[Order, str] = {
+    "newest": N_("newest first"),
+    "oldest": N_("oldest first"),
+    "highest": N_("highest reward first"),
+    "lowest": N_("lowest reward first"),
 }
 _ROLES = {"system", "user", "assistant", "tool"}
 # Without any of these there is nothing to lay out: the data is shown as it is.
@@ -23,7 +30,9 @@ def present(sample: SampleItem) -> dict[str, Any]:
     """The fields of a sample's card: prompt, completion or chosen and rejected, rewards, messages."""
     data: dict[str, Any] = sample.data if isinstance(sample.data, dict) else {}
     rewards = data.get("rewards")
+    parts = {str(name): _number(value) for name, value in rewards.items()} if isinstance(rewards, dict) else {}
     return {
+        "id": sample.id,
         "attempt": sample.attempt,
         "rank": sample.rank,
         "step": sample.step,
@@ -34,7 +43,9 @@ def present(sample: SampleItem) -> dict[str, Any]:
         "chosen": text_of(data.get("chosen")),
         "rejected": text_of(data.get("rejected")),
         "reward": _number(data.get("reward")),
-        "rewards": {str(name): _number(value) for name, value in rewards.items()} if isinstance(rewards, dict) else {},
+        "score": sample.reward,
+        "rewards": parts,
+        "bars": _bars(parts),
         "chosen_reward": _number(data.get("chosen_reward")),
         "rejected_reward": _number(data.get("rejected_reward")),
         "messages": messages_of(data.get("messages")),
@@ -66,6 +77,23 @@ def messages_of(value: Any) -> list[dict[str, str]]:
             "content": text_of(turn["content"]),
         }
         for turn in turns
+    ]
+
+
+def _bars(parts: dict[str, Any]) -> list[dict[str, Any]]:
+    """[{name, value, share, side}] of the parts of a reward: `share` 0 … 20 of the longest, `side` plus or minus."""
+    numbers = [abs(value) for value in parts.values() if isinstance(value, int | float) and isfinite(value)]
+    longest = max(numbers, default=0) or 1
+    return [
+        {
+            "name": name,
+            "value": value,
+            "share": round(20 * min(1, abs(value) / longest))
+            if isinstance(value, int | float) and isfinite(value)
+            else 0,
+            "side": "minus" if isinstance(value, int | float) and value < 0 else "plus",
+        }
+        for name, value in parts.items()
     ]
 
 

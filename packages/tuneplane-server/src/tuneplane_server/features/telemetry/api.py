@@ -1,4 +1,4 @@
-"""`/api/v1/jobs/{id}`: metrics, logs, samples and the live stream; curves are `curves_api`. Times are Unix seconds; numbers that JSON lacks
+"""`/api/v1/jobs/{id}`: metrics, logs and the live stream; curves are `curves_api`, samples `samples_api`. Times are Unix seconds; numbers that JSON lacks
 travel as "NaN", "Infinity" and "-Infinity"."""
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tuneplane_server.domain.cursors import (
     encode_log_cursor,
 )
 from tuneplane_server.domain.log_levels import Level
+from tuneplane_server.domain.retention import Kind
 from tuneplane_server.features.accounts.deps import Reader, services_of
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.presenting import present_list
@@ -31,7 +32,6 @@ from tuneplane_server.features.telemetry.log_reader import LogPage, LogQuery
 from tuneplane_server.features.telemetry.service import topic
 from tuneplane_server.features.telemetry.streaming import RunStream
 from tuneplane_server.features.telemetry.watching import Look
-from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 from tuneplane_server.web.problems import refused
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ async def metrics(request: Request, job_id: str, principal: Reader, rank: MainRa
     services, row = await _job(request, principal, job_id)
     found = await services.telemetry.curves.metrics(row.id, rank)
     usage = await services.telemetry.usage(row.id)
-    return json_answer({"metrics": found, "refused_points": usage.refused_points})
+    removed_at = await _removed_at(services, row, Kind.METRICS)
+    return json_answer({"metrics": found, "refused_points": usage.refused_points, "removed_at": removed_at})
 
 
 @router.get("/logs", responses=described(shapes.LogPage))
@@ -99,7 +100,11 @@ async def logs(
     )
     live = None if row.phase in TERMINAL_PHASES else row.attempt
     page = await services.telemetry.logs.page(row.id, query, live_attempt=live)
-    return json_answer(await _log_page(services, row.id, page))
+    removed_at = await _removed_at(services, row, Kind.LOGS)
+    answer = await _log_page(services, row.id, page)
+    if removed_at is not None:  # what is still there goes too, and holes in it would only look like lost output
+        answer |= {"items": [], "prev_cursor": None, "more": False, "end": True}
+    return json_answer(answer | {"removed_at": removed_at})
 
 
 @router.get("/logs/raw", responses={200: {"content": {"application/octet-stream": {}}}})
@@ -118,38 +123,6 @@ async def raw_logs(
     name = f"{row.id}-attempt{wanted}-rank{rank}.log"
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
     return StreamingResponse(parts, media_type="application/octet-stream", headers=headers)
-
-
-@router.get("/samples", responses=described(shapes.SamplePage))
-async def samples(
-    request: Request,
-    job_id: str,
-    principal: Reader,
-    cursor: str | None = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    kind: Annotated[str | None, Query(pattern="^(completion|preference|conversation)$")] = None,
-    step: Annotated[int | None, Query(ge=-(2**63), lt=2**63)] = None,
-    attempt: Attempt = None,
-    rank: Rank = None,
-    order: Annotated[str, Query(pattern="^(oldest|newest)$")] = "oldest",
-) -> Response:
-    """`{items: [{id, attempt, rank, step, time, kind, data}], next_cursor, dropped}`. `order`: oldest or newest first."""
-    services, row = await _job(request, principal, job_id)
-    newest = order == "newest"
-    place = decode_cursor(cursor, int)[0] if cursor else 0
-    rows = await services.telemetry.samples(
-        row.id,
-        limit=limit + 1,
-        after=None if newest else place,
-        before=place if newest else None,
-        kind=kind,
-        step=step,
-        attempt=attempt,
-        rank=rank,
-    )
-    following = encode_cursor(rows[limit - 1].id) if len(rows) > limit else None
-    usage = await services.telemetry.usage(row.id)
-    return json_answer({"items": rows[:limit], "next_cursor": following, "dropped": usage.sample_dropped})
 
 
 @router.get("/stream", responses={200: {"content": {"text/event-stream": {}}}})
@@ -224,6 +197,14 @@ def _aware(time: datetime) -> float:
     if time.tzinfo is None:
         raise ValueError("no zone")
     return time.timestamp()
+
+
+async def _removed_at(services: Services, row: JobRow, kind: Kind) -> str | None:
+    """When the project's retention removed it, ISO 8601; nothing is ever removed of a run that is not over."""
+    if row.phase not in TERMINAL_PHASES:
+        return None
+    found = (await services.retention.removed(row.id)).get(kind)
+    return None if found is None else found.isoformat()
 
 
 async def _log_page(services: Services, job_id: str, page: LogPage) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import msgspec
 from compression import zstd
 from sqlalchemy import Connection
 
+from tuneplane_server.domain.sample_rewards import reward_of
 from tuneplane_server.features.telemetry.limits import TelemetryLimits
 from tuneplane_server.features.telemetry.records import EventRecord, SampleRecord
 from tuneplane_server.features.telemetry.repo import reports as repo
@@ -46,6 +47,7 @@ def write_samples(
                     "step": sample.step,
                     "time": sample.time,
                     "kind": sample.kind,
+                    "reward": reward_of(sample.data),
                     "data": zstd.compress(sample.data, SAMPLE_LEVEL),
                 }
             )

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 import structlog
-from compression import zstd
 from sqlalchemy import Select
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -25,7 +24,8 @@ from tuneplane_server.features.telemetry.log_reader import LogReader
 from tuneplane_server.features.telemetry.records import Batch, Written
 from tuneplane_server.features.telemetry.repo import reports, runs
 from tuneplane_server.features.telemetry.repo.runs import Run
-from tuneplane_server.features.telemetry.tables import RunEventRow, SampleRow
+from tuneplane_server.features.telemetry.sample_reader import SampleReader
+from tuneplane_server.features.telemetry.tables import RunEventRow
 from tuneplane_server.features.telemetry.transactions import Transactions
 from tuneplane_server.features.telemetry.watching import Watches
 from tuneplane_server.features.telemetry.writer import write_batch
@@ -35,25 +35,11 @@ log = structlog.get_logger(__name__)
 
 MERGE_AT_ONCE = 64
 SERIES_AT_ONCE = 8  # merged in one transaction: some 20 ms
-MAX_SAMPLE_JSON = 4 * 1024 * 1024
 
 
 def topic(job_id: str) -> str:
     """What `Wakeups` notifies when something new of a run is stored."""
     return f"telemetry:{job_id}"
-
-
-@dataclass(frozen=True)
-class SampleItem:
-    """`time`: Unix seconds. `data`: a JSON object."""
-
-    id: int
-    attempt: int
-    rank: int
-    step: int
-    time: float
-    kind: str
-    data: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -68,7 +54,7 @@ class RunEvent:
 
 
 class TelemetryService:
-    """`curves` and `logs` read metrics and output, `life` what shows that runs live."""
+    """`curves`, `logs` and `samples` read metrics, output and samples, `life` what shows that runs live."""
 
     def __init__(
         self, database: Database, clock: Clock, wakeups: Wakeups, limits: TelemetryLimits | None = None
@@ -77,6 +63,7 @@ class TelemetryService:
         self.limits = limits or TelemetryLimits()
         self.curves = CurveReader(database)
         self.logs = LogReader(database, clock)
+        self.samples = SampleReader(database)
         self.life = SignsOfLife(database)
         self.watches = Watches(wakeups)
         self._transactions = Transactions(database)
@@ -106,33 +93,6 @@ class TelemetryService:
     async def latest_of(self, job_ids: Sequence[str], rank: int = 0) -> dict[str, dict[str, dict[str, Any]]]:
         """run -> metric -> {step, value, time}, of the newest attempt that has the metric."""
         return await self.curves.latest_of(job_ids, rank)
-
-    async def samples(
-        self,
-        job_id: str,
-        *,
-        limit: int,
-        after: int | None = None,
-        before: int | None = None,
-        kind: str | None = None,
-        step: int | None = None,
-        attempt: int | None = None,
-        rank: int | None = None,
-    ) -> list[SampleItem]:
-        """Oldest first from id `after` on, or, with `before` (0: from the end), newest first."""
-        async with self._database.session() as session:
-            rows = await reports.samples(
-                session,
-                job_id,
-                limit=limit,
-                after=after,
-                before=before,
-                kind=kind,
-                step=step,
-                attempt=attempt,
-                rank=rank,
-            )
-        return [_sample(row) for row in rows]
 
     async def events(
         self, job_id: str, names: Sequence[str], *, attempt: int | None = None, limit: int = 100
@@ -193,11 +153,6 @@ class TelemetryService:
                 pass
         except Exception as error:
             log.warning("merging metric points failed", exc_info=error)
-
-
-def _sample(row: SampleRow) -> SampleItem:
-    data = zstd.ZstdDecompressor().decompress(row.data, max_length=MAX_SAMPLE_JSON)
-    return SampleItem(row.n, row.attempt, row.rank, row.step, row.time, row.kind, msgspec.json.decode(data))
 
 
 def _event(row: RunEventRow) -> RunEvent:

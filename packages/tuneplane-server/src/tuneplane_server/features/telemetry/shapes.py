@@ -34,10 +34,11 @@ class MetricSummary(_Shape):
 
 
 class Metrics(_Shape):
-    """`refused_points`: of series that the limits did not let in."""
+    """`refused_points`: of series that the limits did not let in. `removed_at`: since when the project's retention removes them."""
 
     metrics: dict[str, MetricSummary]
     refused_points: int
+    removed_at: str | None = None
 
 
 class RunMetrics(_Shape):
@@ -83,7 +84,7 @@ class LogLine(_Shape):
 class LogPage(_Shape):
     """`more`: the next page is there now. `end`: nothing follows. `prev_cursor`: for `before`; null: this is the start of the log.
 
-    `dropped_bytes`: output beyond the run's quota."""
+    `dropped_bytes`: output beyond the run's quota. `removed_at`: since when the project's retention removes it; then there are no items."""
 
     items: list[LogLine]
     next_cursor: str
@@ -91,21 +92,26 @@ class LogPage(_Shape):
     more: bool
     end: bool
     dropped_bytes: int
+    removed_at: str | None = None
 
 
 class SampleItem(_Shape):
+    """`reward`: the sample's own, or how far the chosen answer is above the rejected one."""
+
     id: int
     attempt: int
     rank: int
     step: int
     time: float
     kind: Literal["completion", "preference", "conversation"]
+    reward: Number | None
     data: dict[str, Any]
 
 
 class SamplePage(_Shape):
-    """`dropped`: samples beyond the run's quota."""
+    """`dropped`: samples beyond the run's quota. `removed_at`: since when the project's retention removes them."""
 
     items: list[SampleItem]
     next_cursor: str | None
     dropped: int
+    removed_at: str | None = None

@@ -178,9 +178,13 @@ class SampleRow(Base):
     step: Mapped[int] = mapped_column(BigInteger)
     time: Mapped[float] = mapped_column(Double)  # Unix seconds, the machine's clock
     kind: Mapped[str] = mapped_column(String(16))
+    reward: Mapped[float | None] = mapped_column(Double)  # domain.sample_rewards; None: it has none, or a NaN
     data: Mapped[bytes] = mapped_column(LargeBinary)  # JSON, zstd
 
-    __table_args__ = (Index("ix_samples_job_id_step_n", "job_id", "step", "n"),)
+    __table_args__ = (
+        Index("ix_samples_job_id_step_n", "job_id", "step", "n"),
+        Index("ix_samples_job_id_reward_n", "job_id", "reward", "n"),
+    )
 
 
 class RunEventRow(Base):

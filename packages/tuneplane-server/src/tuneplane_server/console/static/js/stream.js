@@ -8,6 +8,7 @@
 
 const KINDS = ["job", "metrics", "logs", "samples"];
 const POLL_MS = 3000;
+const FIRST_PROOF_MS = 4000; // a stream that gets through greets at once
 const PROOF_MS = 20000; // without any event for this long, poll beside the stream
 const HIDDEN_MS = 60000; // a page nobody sees gives its connection back after this long
 const SETTLE_MS = 4000; // after the end, the last records may still be on their way
@@ -33,7 +34,7 @@ export class JobStream extends EventTarget {
     for (const kind of KINDS) this.#source.addEventListener(kind, (event) => this.#onEvent(kind, event.data));
     for (const sign of ["hello", "ping", "open"]) this.#source.addEventListener(sign, () => this.#alive(sign !== "open"));
     this.#source.addEventListener("error", () => this.#onError());
-    this.#expectProof();
+    this.#expectProof(FIRST_PROOF_MS);
   }
 
   stop() {
@@ -66,9 +67,9 @@ export class JobStream extends EventTarget {
     this.#expectProof();
   }
 
-  #expectProof() {
+  #expectProof(within = PROOF_MS) {
     clearTimeout(this.#proof);
-    this.#proof = setTimeout(() => this.#startPolling(), PROOF_MS);
+    this.#proof = setTimeout(() => this.#startPolling(), within);
   }
 
   #onError() {

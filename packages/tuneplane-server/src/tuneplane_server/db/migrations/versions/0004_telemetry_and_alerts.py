@@ -18,6 +18,13 @@ def upgrade() -> None:
     _alerts()
     _outside_tokens()
     _looks()
+    _rewards()
+
+
+def _rewards() -> None:
+    """What a sample scored, to choose and to sort by. Samples of before have none."""
+    op.add_column("samples", sa.Column("reward", sa.Double(), nullable=True))
+    op.create_index(op.f("ix_samples_job_id_reward_n"), "samples", ["job_id", "reward", "n"], unique=False)
 
 
 def _hardware() -> None:

@@ -39,15 +39,9 @@ export class Lines {
     return this.#blocks.at(-1)?.next;
   }
 
-  /** What tells a line of the page from others: {time, rank, text}. */
-  static read(line) {
-    const { time, rank } = line.dataset;
-    return { time, rank, text: line.querySelector(".text").textContent };
-  }
-
-  find({ time, rank, text }) {
-    const same = this.box.querySelectorAll(`.line[data-time="${CSS.escape(time)}"][data-rank="${CSS.escape(rank)}"]`);
-    return [...same].find((line) => line.querySelector(".text").textContent === text) ?? null;
+  /** The line of that id, if it is in the page. */
+  find(id) {
+    return this.box.querySelector(`.line[data-id="${CSS.escape(id)}"]`);
   }
 
   get first() {
@@ -106,13 +100,13 @@ export class Lines {
 
   #line(item, manyRanks) {
     const line = document.createElement("div");
-    line.className = `line fd-${item.fd}`;
+    line.className = `line fd-${item.fd}${item.level ? ` level-${item.level}` : ""}${item.match ? "" : " around"}`;
+    line.dataset.id = item.id;
     line.dataset.time = item.time;
-    line.dataset.rank = item.rank;
     const time = document.createElement("a");
     time.className = "at";
     time.href = this.addressOf(item);
-    time.dataset.time = item.time;
+    time.dataset.line = item.id;
     time.title = t("Show the lines around this one");
     time.textContent = timeOfDay(new Date(item.time * 1000));
     line.append(time);
@@ -125,14 +119,14 @@ export class Lines {
     }
     const text = document.createElement("span");
     text.className = "text";
-    this.#fill(text, clean(item.text));
+    this.#fill(text, clean(item.text), item.match);
     line.append(text);
     return line;
   }
 
   /** The text, with what was searched for marked. */
-  #fill(element, text) {
-    if (this.pattern === null) {
+  #fill(element, text, match) {
+    if (this.pattern === null || !match) {
       element.textContent = text;
       return;
     }

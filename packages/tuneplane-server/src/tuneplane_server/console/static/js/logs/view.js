@@ -1,7 +1,7 @@
 /**
  * The log of a job: an unbroken part of it that grows where the reader scrolls, upwards and downwards. It opens at the end,
- * following what comes, at the start (`?from=start`), or at a moment (`?since=…`). A search is done by the server over the
- * whole log; the time of a line leads to the lines around it.
+ * following what comes, at the start (`?from=start`), at a moment (`?since=…`) or at a line (`?line=…`). A search is done by the
+ * server over the whole log; the time of a line leads to the lines around it.
  */
 
 import { address, getJson, report } from "../api.js";
@@ -14,7 +14,8 @@ import { remember, remembered } from "./memory.js";
 const PAGE = 500;
 const NEAR = 40; // pixels from the end that still count as the end
 const EARLY = 600; // pixels from the start at which earlier lines are asked for
-const SAME_MOMENT_PAGES = 20;
+const LINE_PAGES = 20;
+const FILTERS = ["rank", "attempt", "level", "fd", "context"];
 const TYPING_MS = 250;
 
 export function mount(element) {
@@ -29,15 +30,15 @@ class LogView {
     this.find = (name) => element.querySelector(`[data-${name}]`);
     this.url = `/api/v1/jobs/${encodeURIComponent(element.dataset.job)}/logs`;
     this.lines = new Lines(this.find("lines"));
-    this.lines.addressOf = (item) => this.#address({ ...this.filter, grep: "", since: item.time });
+    this.lines.addressOf = (item) => this.#address({ line: item.id });
     this.scroller = this.find("scroller");
     this.following = true;
     this.unread = 0;
-    this.wanted = null;
     const query = new URLSearchParams(location.search);
-    this.filter = { grep: query.get("grep") ?? "", rank: query.get("rank") ?? "", attempt: query.get("attempt") ?? "" };
+    this.filter = Object.fromEntries(["grep", ...FILTERS].map((name) => [name, query.get(name) ?? ""]));
     this.from = query.get("from") === "start" ? "start" : "end";
     this.since = query.get("since") ?? "";
+    this.line = query.get("line") ?? "";
   }
 
   start() {
@@ -61,7 +62,7 @@ class LogView {
       clearTimeout(this.typing);
       this.typing = setTimeout(() => this.#filterBy("grep", grep.value), TYPING_MS);
     });
-    for (const name of ["rank", "attempt"]) {
+    for (const name of FILTERS) {
       const select = this.find(name);
       if (!select) continue;
       select.value = this.filter[name];
@@ -86,8 +87,8 @@ class LogView {
       const time = event.target.closest("a.at");
       if (!time || event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
-      this.find("grep").value = this.filter.grep = "";
-      this.#go("end", time.dataset.time, Lines.read(time.closest(".line")));
+      this.#clearFilters();
+      this.#go("end", { line: time.dataset.line });
     });
     this.scroller.addEventListener("scroll", () => this.#onScroll(), { passive: true });
     this.scroller.addEventListener("keydown", (event) => {
@@ -111,16 +112,24 @@ class LogView {
   #filterBy(name, value) {
     if (this.filter[name] === value) return;
     this.filter[name] = value;
-    this.#go(this.from, this.since);
+    this.#go(this.from, { since: this.since });
   }
 
-  /** Show another place of the log; the address says which. `line`: the one to look for among many of the same moment. */
-  #go(from, since = "", line = null) {
-    this.from = from;
-    this.since = since;
-    this.wanted = line;
-    history.replaceState(history.state, "", this.#address({ ...this.filter, from: from === "start" ? from : "", since }));
-    this.find("raw").href = address(`${this.url}/raw`, { attempt: this.filter.attempt, rank: this.filter.rank });
+  /** Around a line there are the lines that the filters hid. */
+  #clearFilters() {
+    for (const name of ["grep", ...FILTERS]) {
+      this.filter[name] = "";
+      const field = this.find(name);
+      if (field) field.value = "";
+    }
+  }
+
+  /** Show another place of the log; the address says which. */
+  #go(from, { since = "", line = "" } = {}) {
+    Object.assign(this, { from, since, line });
+    history.replaceState(history.state, "", this.#address({ ...this.filter, from: from === "start" ? from : "", since, line }));
+    const { attempt, rank, fd } = this.filter;
+    this.find("raw").href = address(`${this.url}/raw`, { attempt, rank, fd });
     return this.#open();
   }
 
@@ -132,18 +141,19 @@ class LogView {
   async #open() {
     this.abort?.abort();
     this.abort = new AbortController();
-    this.element.classList.toggle("searching", this.filter.grep !== "");
+    this.element.classList.toggle("searching", this.#searching());
+    this.find("context-label").hidden = !this.#searching();
     this.lines.clear(this.filter.grep ? patternOf(this.filter.grep) : null);
     this.atEnd = false;
     this.reading = this.readingEarlier = null;
     this.again = false;
     this.unread = 0;
-    this.#setFollowing(this.from === "end" && !this.since);
+    this.#setFollowing(this.from === "end" && !this.since && !this.line);
     this.find("note").hidden = true;
     this.find("earlier").hidden = true;
     await this.#readMore();
-    if (this.from === "start" && !this.since) this.scroller.scrollTop = 0;
-    if (this.since) await this.#showPlace(this.abort.signal);
+    if (this.from === "start" && !this.since && !this.line) this.scroller.scrollTop = 0;
+    if (this.since || this.line) await this.#showPlace(this.abort.signal);
     this.#readEarlierIfNear();
   }
 
@@ -186,6 +196,7 @@ class LogView {
   /** Which page comes next: behind what is shown, or the first of the place that is wanted. */
   #behind() {
     if (this.lines.next !== undefined) return { cursor: this.lines.next, limit: PAGE };
+    if (this.line) return { at: this.line, limit: PAGE };
     if (this.since) return { since: this.since, limit: PAGE };
     return this.from === "start" ? { limit: PAGE } : { tail: PAGE };
   }
@@ -233,20 +244,24 @@ class LogView {
     const earlier = this.find("earlier");
     earlier.hidden = count === 0 && !this.lines.prev;
     earlier.textContent = this.lines.prev ? t("Reading earlier lines…") : t("The log begins here.");
-    this.find("count").textContent = count ? (this.filter.grep ? tn("{count} match", "{count} matches", count) : tn("{count} line", "{count} lines", count)) : "";
+    this.find("count").textContent = count ? (this.#searching() && !this.filter.context ? tn("{count} match", "{count} matches", count) : tn("{count} line", "{count} lines", count)) : "";
     const label = this.unread ? tn("{count} new line", "{count} new lines", this.unread) : t("Follow");
     this.find("follow").lastChild.textContent = label;
   }
 
   #emptyText() {
     if (this.lines.prev) return "";
-    if (this.filter.grep) return t("No line matches.");
+    if (this.#searching()) return t("No line matches.");
     if (this.filter.rank || this.filter.attempt) return t("This part has no lines.");
     return this.element.dataset.live === "yes" ? t("Waiting for the first line") : t("This part has no lines.");
   }
 
   #droppedText() {
     return this.dropped ? t("{size} of output beyond the quota of this job were not kept.", { size: size(this.dropped) }) : "";
+  }
+
+  #searching() {
+    return Boolean(this.filter.grep || this.filter.level || this.filter.fd);
   }
 
   #manyRanks() {
@@ -280,13 +295,13 @@ class LogView {
     this.find("follow").setAttribute("aria-pressed", String(following));
   }
 
-  /** The first line of `since`, or the one that was chosen, marked. A burst of output is one moment with many lines. */
+  /** The line that the address names, or the first of its moment, marked. */
   async #showPlace(signal) {
-    for (let page = 0; this.wanted && page < SAME_MOMENT_PAGES && !this.atEnd && !this.lines.find(this.wanted); page += 1) {
+    for (let page = 0; this.line && page < LINE_PAGES && !this.atEnd && !this.lines.find(this.line); page += 1) {
       await this.#readMore();
       if (signal.aborted) return;
     }
-    const line = (this.wanted && this.lines.find(this.wanted)) ?? this.lines.first;
+    const line = (this.line && this.lines.find(this.line)) || this.lines.first;
     if (!line) return;
     line.classList.add("here");
     line.scrollIntoView({ block: line === this.lines.first ? "start" : "center" });
