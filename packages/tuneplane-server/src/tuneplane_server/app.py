@@ -30,6 +30,7 @@ from tuneplane_server.features.jobs.api import router as jobs_router
 from tuneplane_server.features.packages.api import router as packages_router
 from tuneplane_server.features.projects.api import router as projects_router
 from tuneplane_server.features.queue.api import router as queue_router
+from tuneplane_server.features.retention.api import router as retention_router
 from tuneplane_server.features.telemetry.api import router as telemetry_router
 from tuneplane_server.features.telemetry.curves_api import router as curves_router
 from tuneplane_server.features.telemetry.samples_api import router as samples_router
@@ -49,6 +50,7 @@ ROUTERS = (
     users_router,
     governance_router,
     projects_router,
+    retention_router,
     catalog_router,
     hardware_router,
     job_hardware_router,

@@ -38,6 +38,7 @@ from tuneplane_server.features.jobs.submission import Submissions
 from tuneplane_server.features.packages.service import PackageService
 from tuneplane_server.features.projects.service import ProjectService
 from tuneplane_server.features.queue.service import QueueService
+from tuneplane_server.features.retention.service import RetentionService
 from tuneplane_server.features.telemetry.limits import TelemetryLimits
 from tuneplane_server.features.telemetry.service import TelemetryService
 from tuneplane_server.findings import Findings
@@ -261,6 +262,12 @@ class Services:
     def telemetry(self) -> TelemetryService:
         limits = TelemetryLimits(log_bytes=self.settings.log_quota_mb * MIB)
         return TelemetryService(self.database, self.clock, self.wakeups, limits)
+
+    @cached_property
+    def retention(self) -> RetentionService:
+        return RetentionService(
+            self.database, self.clock, self.audit, self.projects, lambda: self.jobs, self.ledger, self.telemetry
+        )
 
     @cached_property
     def ingest(self) -> IngestService:

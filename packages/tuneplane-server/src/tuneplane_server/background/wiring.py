@@ -16,6 +16,7 @@ from tuneplane_server.background.observer import Observer
 from tuneplane_server.background.orphans import OrphanSweeper
 from tuneplane_server.background.placer import Placer
 from tuneplane_server.background.reaper import Reaper
+from tuneplane_server.background.retainer import Retainer
 from tuneplane_server.background.roles import BackgroundRoles
 from tuneplane_server.background.sampler import Sampler
 from tuneplane_server.background.watchdog import Watchdog
@@ -88,6 +89,7 @@ def build_roles(services: Services) -> BackgroundRoles:
         reaper,
         Hasher(writer, services.artifacts),
         OrphanSweeper(writer, executor),
+        Retainer(services.retention),
         sampler,
         watchdog,
     )

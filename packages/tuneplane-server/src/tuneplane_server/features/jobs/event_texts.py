@@ -33,6 +33,7 @@ _TEXTS = {
     "time-limit": N_("its time limit of {seconds} seconds is reached"),
     "adopted": N_("found alive when the console started"),
     "stop-sent": N_("told to stop"),
+    "telemetry-removed": N_("removed by the project's retention: {kind}"),
 }
 
 

@@ -84,6 +84,26 @@ class Ledger:
             session.add(_event_row(row, before, before, event, evidence, ignored=result.why))
         return result
 
+    async def note(self, session: AsyncSession, job_id: str, kind: str, data: dict[str, Any]) -> None:
+        """Record something about a job that changes nothing of its state, in a transaction of the caller's."""
+        row = await repo.lock(session, job_id)
+        if row is not None:
+            job = state_of(row)
+            session.add(
+                JobEventRow(
+                    job_id=row.id,
+                    seq=row.version + 1,
+                    time=self._clock.now(),
+                    kind=kind,
+                    attempt=job.attempt,
+                    from_phase=str(job.phase),
+                    to_phase=str(job.phase),
+                    ignored=False,
+                    data=data,
+                )
+            )
+            await repo.write(session, row.id, row.version, {})
+
     async def adopt(self) -> int:
         """Record on every live job that a console has found it; nothing else of it changes. Returns how many there are.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, String, and_, func, or_, select, true, type_coerce, update
@@ -73,6 +74,17 @@ async def waiting_for_approval(
     if after is not None:
         statement = statement.where(JobRow.id > after)
     return list(await session.scalars(statement.order_by(JobRow.id).limit(limit)))
+
+
+async def ended(session: AsyncSession, project_id: str) -> Sequence[tuple[str, datetime]]:
+    query = select(JobRow.id, JobRow.finished_at).where(
+        JobRow.project_id == project_id,
+        JobRow.phase.in_(TERMINAL_PHASES),
+        JobRow.cleanup != "pending",
+        JobRow.finished_at.is_not(None),
+    )
+    rows = await session.execute(query.order_by(JobRow.finished_at, JobRow.id))
+    return [(job_id, finished_at) for job_id, finished_at in rows if finished_at is not None]
 
 
 async def count_queued(session: AsyncSession, ids: Select[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Select
@@ -85,6 +86,11 @@ class JobService:
     def runs_of(self, *, owner_id: str | None = None, project_id: str | None = None) -> Select[str]:
         """A query for the ids of a user's or a project's runs, for features that count by run."""
         return repo.ids_of(owner_id=owner_id, project_id=project_id)
+
+    async def ended(self, project_id: str) -> Sequence[tuple[str, datetime]]:
+        """(run, when it ended) of a project's runs that are over and cleared away, oldest first."""
+        async with self._database.session() as session:
+            return await repo.ended(session, project_id)
 
     async def count_queued(self, session: AsyncSession, runs: Select[str]) -> int:
         """How many of the runs wait, in the running transaction; also paused ones and those that wait for approval."""

@@ -22,6 +22,7 @@ from tuneplane_server.features.telemetry.life import SignsOfLife
 from tuneplane_server.features.telemetry.limits import TelemetryLimits
 from tuneplane_server.features.telemetry.log_reader import LogReader
 from tuneplane_server.features.telemetry.records import Batch, Written
+from tuneplane_server.features.telemetry.removal import TelemetryRemoval
 from tuneplane_server.features.telemetry.repo import reports, runs
 from tuneplane_server.features.telemetry.repo.runs import Run
 from tuneplane_server.features.telemetry.sample_reader import SampleReader
@@ -67,6 +68,7 @@ class TelemetryService:
         self.life = SignsOfLife(database)
         self.watches = Watches(wakeups)
         self._transactions = Transactions(database)
+        self.removal = TelemetryRemoval(database, self._transactions)
         self._merging: asyncio.Task[None] | None = None
 
     async def store(self, job_id: str, attempt: int, batch: Batch) -> Written:

@@ -16,6 +16,7 @@ depends_on = None
 def upgrade() -> None:
     _hardware()
     _alerts()
+    _retention()
     _outside_tokens()
     _looks()
     _rewards()
@@ -25,6 +26,30 @@ def _rewards() -> None:
     """What a sample scored, to choose and to sort by. Samples of before have none."""
     op.add_column("samples", sa.Column("reward", sa.Double(), nullable=True))
     op.create_index(op.f("ix_samples_job_id_reward_n"), "samples", ["job_id", "reward", "n"], unique=False)
+
+
+def _retention() -> None:
+    """How long projects keep what their runs reported, and what was removed of which run."""
+    op.create_table(
+        "retention",
+        sa.Column("project_id", sa.String(length=16), nullable=False),
+        sa.Column("value", JsonText(), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.Column("updated_at", UtcDateTime(), nullable=False),
+        sa.Column("updated_by", sa.String(length=80), nullable=False),
+        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("fk_retention_project_id_projects")),
+        sa.PrimaryKeyConstraint("project_id", name=op.f("pk_retention")),
+    )
+    op.create_table(
+        "telemetry_removals",
+        sa.Column("job_id", sa.String(length=16), nullable=False),
+        sa.Column("kind", sa.String(length=8), nullable=False),
+        sa.Column("why", sa.String(length=8), nullable=False),
+        sa.Column("began_at", UtcDateTime(), nullable=False),
+        sa.Column("done_at", UtcDateTime(), nullable=True),
+        sa.Column("bytes", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("job_id", "kind", name=op.f("pk_telemetry_removals")),
+    )
 
 
 def _hardware() -> None:

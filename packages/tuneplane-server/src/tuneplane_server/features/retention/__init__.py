@@ -1,0 +1,1 @@
+"""Retention: how long a project keeps what its runs reported."""
