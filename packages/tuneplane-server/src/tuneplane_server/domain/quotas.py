@@ -118,10 +118,31 @@ class Account:
         )
 
 
+@dataclass(frozen=True)
+class Settled:
+    """GPU-seconds of uses that have ended, in the UTC day and month that a figure is asked for."""
+
+    day: float = 0
+    month: float = 0
+
+
+NOTHING_SETTLED = Settled()
+
+
 def account_of(
-    scope: Scope, subject_id: str, name: str, limits: Limits, *, jobs: int, uses: Iterable[Use], now: datetime
+    scope: Scope,
+    subject_id: str,
+    name: str,
+    limits: Limits,
+    *,
+    jobs: int,
+    uses: Iterable[Use],
+    now: datetime,
+    settled: Settled = NOTHING_SETTLED,
 ) -> Account:
-    """What `uses` (every live one, and every one that ended in this UTC month) and `jobs` live jobs come to at `now`."""
+    """What `jobs` live jobs, `uses` and `settled` come to at `now`. `uses`: every live one, and every one that ended in this UTC
+    month and is not counted in `settled`.
+    """
     known = tuple(uses)
     live = [use for use in known if use.ended_at is None]
     day, month = day_of(now), month_of(now)
@@ -137,8 +158,8 @@ def account_of(
         limits,
         gpus=sum(use.gpus for use in live),
         jobs=jobs,
-        gpu_seconds_day=use_in(day.start, day.end, known, now),
-        gpu_seconds_month=use_in(month.start, month.end, known, now),
+        gpu_seconds_day=settled.day + use_in(day.start, day.end, known, now),
+        gpu_seconds_month=settled.month + use_in(month.start, month.end, known, now),
         days_ahead=days,
         months_ahead=months,
     )

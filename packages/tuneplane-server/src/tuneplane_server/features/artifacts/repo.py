@@ -77,6 +77,7 @@ async def replace(
     """`found`, `points`: the columns of `artifact_files` and `artifact_checkpoints`."""
     for table in (FILES, CHECKPOINTS):
         await session.execute(delete(table).where(table.c.job_id == row.job_id, table.c.attempt == row.attempt))
+    row.bytes = sum(int(item["size"]) for item in found)
     await session.merge(row)
     await session.flush()
     if found:
@@ -103,8 +104,12 @@ async def unhashed(session: AsyncSession, job_id: str, attempt: int | None, limi
 
 
 async def write_file(session: AsyncSession, job_id: str, attempt: int, path: str, values: dict[str, Any]) -> None:
-    statement = update(FILES).where(FILES.c.job_id == job_id, FILES.c.attempt == attempt, FILES.c.path == path)
-    await session.execute(statement.values(values))
+    mine = (FILES.c.job_id == job_id, FILES.c.attempt == attempt, FILES.c.path == path)
+    if "size" in values:
+        before = select(FILES.c.size).where(*mine).scalar_subquery()
+        of_set = update(SETS).where(SETS.c.job_id == job_id, SETS.c.attempt == attempt)
+        await session.execute(of_set.values(bytes=SETS.c.bytes + func.coalesce(values["size"] - before, 0)))
+    await session.execute(update(FILES).where(*mine).values(values))
 
 
 async def count_unhashed(session: AsyncSession, job_id: str, attempt: int | None) -> int:
@@ -119,7 +124,8 @@ async def count_unhashed(session: AsyncSession, job_id: str, attempt: int | None
 
 
 async def bytes_of(session: AsyncSession, job_ids: Select[str]) -> int:
-    return int(await session.scalar(select(func.sum(FILES.c.size)).where(FILES.c.job_id.in_(job_ids))) or 0)
+    """By the attempts: a row of each, not of each of its files."""
+    return int(await session.scalar(select(func.sum(SETS.c.bytes)).where(SETS.c.job_id.in_(job_ids))) or 0)
 
 
 async def forget(session: AsyncSession, job_id: str) -> None:

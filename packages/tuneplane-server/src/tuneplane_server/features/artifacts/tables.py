@@ -21,6 +21,7 @@ class ArtifactSetRow(Base):
     source: Mapped[str] = mapped_column(String(8))
     truncated: Mapped[bool]
     skipped: Mapped[int]  # entries whose names could not be kept
+    bytes: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")  # of its files together
     registered_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 

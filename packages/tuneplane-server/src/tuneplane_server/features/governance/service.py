@@ -15,7 +15,7 @@ from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.i18n import _
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
-from tuneplane_server.domain.quotas import Account, Limits, Scope, Use, account_of, month_of
+from tuneplane_server.domain.quotas import Account, Limits, Scope, Settled, Use, account_of
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.audit.service import AuditEntry, AuditService
 from tuneplane_server.features.governance import repo
@@ -31,6 +31,7 @@ from tuneplane_server.features.governance.policies import (
     policy_model,
 )
 from tuneplane_server.features.governance.quotas import Book, Quota, Subject, whose
+from tuneplane_server.features.governance.settled import SettledUses
 from tuneplane_server.features.governance.tables import PolicyRow
 from tuneplane_server.wakeups import Wakeups
 from tuneplane_server.web.problems import ProblemError, not_found, refused
@@ -65,6 +66,7 @@ class GovernanceService:
     ) -> None:
         self._database, self._clock, self._audit, self._wakeups = database, clock, audit, wakeups
         self._accounts, self._projects, self._hardware = accounts, projects, hardware
+        self._settled = SettledUses(hardware)
 
     # --- whose ----------------------------------------------------------------------------------------------------
 
@@ -206,31 +208,37 @@ class GovernanceService:
         limited_projects = {item for item in projects if waits(book.limits("project", item))}
         if not limited_owners and not limited_projects:
             return {}
-        uses = await self._uses(session, now, limited_owners, limited_projects)
+        settled = await self._settled.sums(session, now)
+        uses = await self._uses(session, settled.until, limited_owners, limited_projects)
         users = await self._accounts.names(session, limited_owners)
         names = await self._projects.names(session, limited_projects)
         found: dict[tuple[Scope, str], Account] = {}
         for item in limited_owners:
             mine = [use for use in uses if use.owner_id == item]
-            found["user", item] = account("user", item, users.get(item, item), book, mine, now)
+            found["user", item] = account(
+                "user", item, users.get(item, item), book, mine, now, settled.of("user", item)
+            )
         for item in limited_projects:
             mine = [use for use in uses if use.project_id == item]
-            found["project", item] = account("project", item, names.get(item, item), book, mine, now)
+            found["project", item] = account(
+                "project", item, names.get(item, item), book, mine, now, settled.of("project", item)
+            )
         return found
 
     async def account(self, session: AsyncSession, subject: Subject, book: Book, now: datetime) -> Account:
         """One subject's limits and present use, whether limited or not."""
         ids = {subject.id}
         is_user = subject.scope == "user"
-        uses = await self._uses(session, now, ids if is_user else set(), set() if is_user else ids)
+        settled = await self._settled.sums(session, now)
+        uses = await self._uses(session, settled.until, ids if is_user else set(), set() if is_user else ids)
         mine = [use for use in uses if (use.owner_id if is_user else use.project_id) == subject.id]
-        return account(subject.scope, subject.id, subject.name, book, mine, now)
+        of_subject = settled.of(subject.scope, subject.id)
+        return account(subject.scope, subject.id, subject.name, book, mine, now, of_subject)
 
     async def _uses(
-        self, session: AsyncSession, now: datetime, owners: Collection[str], projects: Collection[str]
+        self, session: AsyncSession, since: datetime, owners: Collection[str], projects: Collection[str]
     ) -> list[GpuUse]:
-        """Live ones and those that ended this UTC month; each once, also when both its owner and its project are asked for."""
-        since = month_of(now).start
+        """Live ones and those that ended after `since`; each once, also when both its owner and its project are asked for."""
         found: dict[tuple[str, int], GpuUse] = {}
         for ids in ({"owner_ids": owners}, {"project_ids": projects}):
             if any(ids.values()):
@@ -308,11 +316,14 @@ def waits(limits: Limits) -> bool:
     return any(getattr(limits, name) is not None for name in ("gpus", "jobs", "gpu_hours_day", "gpu_hours_month"))
 
 
-def account(scope: Scope, subject_id: str, name: str, book: Book, uses: Sequence[GpuUse], now: datetime) -> Account:
-    """`uses`: of this subject alone. Every live one, also without GPUs, is a job."""
+def account(
+    scope: Scope, subject_id: str, name: str, book: Book, uses: Sequence[GpuUse], now: datetime, settled: Settled
+) -> Account:
+    """`uses`, `settled`: of this subject alone. Every live one, also without GPUs, is a job."""
     jobs = sum(use.ended_at is None for use in uses)
     plain = [Use(use.gpus, use.started_at, use.reserved_until, use.ended_at) for use in uses]
-    return account_of(scope, subject_id, name, book.limits(scope, subject_id), jobs=jobs, uses=plain, now=now)
+    limits = book.limits(scope, subject_id)
+    return account_of(scope, subject_id, name, limits, jobs=jobs, uses=plain, now=now, settled=settled)
 
 
 def _policy(name: str, row: PolicyRow | None) -> Policy:

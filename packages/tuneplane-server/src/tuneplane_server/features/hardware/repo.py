@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Float, Integer, cast, delete, extract, func, or_, select, text, update
+from sqlalchemy import ColumnElement, Float, Integer, cast, delete, extract, func, or_, select, text, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.domain.placement import Assignment
 from tuneplane_server.features.hardware.tables import CpuHoldRow, GpuHoldRow, GpuUseRow
 
 DAY_SECONDS = 86_400
+USES_AT_ONCE = 500  # what one statement brings is worked on without a break
 
 # Placement decides on what is free, so two consoles decide one after the other.
 PLACEMENT_LOCK = 7_286_415_003
@@ -114,6 +115,26 @@ async def uses(
         mine = (GpuUseRow.owner_id.in_(owner_ids or ()), GpuUseRow.project_id.in_(project_ids or ()))
         query = query.where(or_(*mine))
     return list(await session.scalars(query.order_by(GpuUseRow.started_at)))
+
+
+async def settled_uses(
+    session: AsyncSession, since: datetime, until: datetime
+) -> AsyncIterator[tuple[str, str, int, datetime, datetime]]:
+    """(owner, project, cards, start, end) of uses of cards that ended after `since` and by `until`, in portions."""
+    use: Any = GpuUseRow.__table__.c
+    query = select(use.ended_at, use.job_id, use.attempt, use.owner_id, use.project_id, use.gpus, use.started_at).where(
+        use.ended_at > since, use.ended_at <= until, use.gpus > 0
+    )
+    query = query.order_by(use.ended_at, use.job_id, use.attempt).limit(USES_AT_ONCE)
+    last: tuple[datetime, str, int] | None = None
+    while True:
+        after = query if last is None else query.where(tuple_(use.ended_at, use.job_id, use.attempt) > last)
+        rows: list[Any] = list(await session.execute(after))
+        for ended, _job, _attempt, owner, project, gpus, begun in rows:
+            yield owner, project, gpus, begun, ended
+        if len(rows) < USES_AT_ONCE:
+            return
+        last = (rows[-1].ended_at, rows[-1].job_id, rows[-1].attempt)
 
 
 async def recent_uses(session: AsyncSession, since: datetime) -> list[tuple[str, int, datetime, datetime | None]]:

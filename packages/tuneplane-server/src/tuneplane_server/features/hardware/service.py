@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -188,6 +188,13 @@ class HardwareService:
             )
             for row in rows
         ]
+
+    async def settled_uses(
+        self, session: AsyncSession, since: datetime, until: datetime
+    ) -> AsyncIterator[tuple[str, str, Use]]:
+        """(owner, project, use) of the uses of cards that ended after `since` and by `until`."""
+        async for owner, project, gpus, begun, ended in repo.settled_uses(session, since, until):
+            yield owner, project, Use(gpus, begun, None, ended)
 
     async def faded_use(self, session: AsyncSession) -> dict[str, float]:
         """Owner -> GPU-seconds as the fair share counts them."""

@@ -19,6 +19,7 @@ def upgrade() -> None:
     _retention()
     _outside_tokens()
     _looks()
+    _bytes_of_attempts()
     _rewards()
 
 
@@ -179,6 +180,16 @@ def _looks() -> None:
     op.create_index("ix_jobs_phase_id_version", "jobs", ["phase", "id", "version"])
     op.create_index("ix_jobs_owner_id_phase_id", "jobs", ["owner_id", "phase", "id"])
     op.create_index("ix_job_attempts_hashed_at_finished_at", "job_attempts", ["hashed_at", "finished_at"])
+
+
+def _bytes_of_attempts() -> None:
+    """The size of an attempt's files, so that what a user stores is a sum over attempts and not over files."""
+    op.add_column("artifact_sets", sa.Column("bytes", sa.BigInteger(), nullable=False, server_default="0"))
+    files, sets = (sa.table(name, sa.column("job_id"), sa.column("attempt"), sa.column(size)) for name, size in (("artifact_files", "size"), ("artifact_sets", "bytes")))
+    of_set = sa.select(sa.func.coalesce(sa.func.sum(files.c.size), 0)).where(
+        files.c.job_id == sets.c.job_id, files.c.attempt == sets.c.attempt
+    )
+    op.execute(sa.update(sets).values(bytes=of_set.scalar_subquery()))
 
 
 def _outside_tokens() -> None:
