@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from tests.tuneplane_server.harness import Api, Harness, jobspec
+from tests.tuneplane_server.harness import Api, Harness, gpu_pool, jobspec
 from tests.tuneplane_server.telemetry.build import event as reported
 from tests.tuneplane_server.telemetry.build import log, metric
 from tuneplane_server.background.loop import SupervisedLoop
+from tuneplane_server.executors.port import CardFigures, NodeFigures
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.ingest import repo as ingest
 from tuneplane_server.features.telemetry.records import Batch
@@ -88,6 +89,50 @@ async def test_figures_of_the_machine_are_no_sign_of_life_of_the_training(harnes
         await send(harness, job_id, metrics=[metric(seq, {"system/gpu.0.utilization": [0.0]})])
         await minutes(harness, job_id, 1)
     assert await conditions(harness, job_id) == ["stalled"]
+
+
+async def gpu_minutes(harness: Harness, job_id: str, count: int, use: float) -> None:
+    """Minutes in which its machine is heard, its two cards work so much, and the watchdog looks."""
+    for _minute in range(count):
+        harness.time.pass_(MINUTE)
+        now = harness.time.now.timestamp()
+        cards = tuple(CardFigures(index, False, {"use": use}) for index in range(2))
+        harness.scripted.measured = lambda now=now, cards=cards: NodeFigures("node", now, {"cpu": 1.0}, cards)
+        for name in ("sampler", "watchdog"):
+            await harness.loop(name).tick()
+            await harness.loop(name).idle()
+            await beat(harness, job_id)
+
+
+async def test_all_ranks_running_and_silent_with_idle_gpus_is_stalled_and_working_gpus_are_not(
+    api: Api, ada: Principal
+) -> None:
+    """Scenario 32: all ranks running, no metric, no log, GPUs idle for T → `stalled` with a notice; a phase that reports itself does
+    not trip it."""
+    harness = api.harness
+    await policy(harness, stalled_minutes=3)
+    harness.scripted.invented = False
+    job_id = await harness.running_job(ada, jobspec(resources=gpu_pool(2)))
+    await beat(harness, job_id)
+    await gpu_minutes(harness, job_id, 4, use=98.0)
+    assert await conditions(harness, job_id) == [], "silent, and its cards compute"
+    await gpu_minutes(harness, job_id, 2, use=0.0)
+    assert await conditions(harness, job_id) == [], "idle for less than T"
+    await gpu_minutes(harness, job_id, 2, use=0.0)
+    assert await conditions(harness, job_id) == ["stalled"]
+    client = await api.client(ada)
+    (shown,) = (await client.get(f"/api/v1/jobs/{job_id}")).json()["conditions"]
+    assert "its GPUs are idle" in shown["text"]
+    now = harness.time.now.timestamp()
+    phase = reported(1, "phase", {"name": "evaluating", "max_minutes": 6})._replace(time=now)
+    await send(harness, job_id, events=[phase])
+    await gpu_minutes(harness, job_id, 5, use=0.0)
+    assert await conditions(harness, job_id) == [], "it says itself that it takes its time"
+    await gpu_minutes(harness, job_id, 2, use=0.0)
+    assert await conditions(harness, job_id) == ["stalled"]
+    await gpu_minutes(harness, job_id, 1, use=98.0)
+    job = await harness.job(job_id)
+    assert (job.phase, job.conditions) == ("running", [])
 
 
 async def test_a_phase_that_reports_itself_is_not_stalled(harness: Harness, ada: Principal) -> None:

@@ -48,7 +48,9 @@ def configure_logs(level: str = "info", form: str = "text") -> None:
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logging.getLogger(name).handlers = []
         logging.getLogger(name).propagate = True
-    logging.getLogger("uvicorn.access").setLevel(logging.WARNING)  # addresses of requests can hold what is private
+    # Addresses of requests can hold what is private; those of webhooks are often the whole secret of a chat room.
+    for name in ("uvicorn.access", "httpx2", "httpcore2", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     # One line per plugin of its own would bury what a first start has to say.
     logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
 

@@ -23,7 +23,8 @@ from tuneplane_server.domain import watch
 from tuneplane_server.domain.findings import DISK_LOW
 from tuneplane_server.domain.phases import Phase, StopCause
 from tuneplane_server.domain.transitions import Event
-from tuneplane_server.domain.watch import BadLoss, Beat, Sighting, Step, WatchPolicy
+from tuneplane_server.domain.watch import BadLoss, Beat, CardLoad, Sighting, Step, WatchPolicy
+from tuneplane_server.features.hardware.figures import HardwareFigures, IdleCards
 from tuneplane_server.features.ingest.service import IngestService
 from tuneplane_server.features.ingest.tables import HeartbeatRow
 from tuneplane_server.features.jobs import repo
@@ -49,6 +50,17 @@ class Verdict:
     row: JobRow
     steps: Sequence[Step]
     stop: StopCause | None
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What was read of all runs at once. `busy` and `idle`: only of those that have been quiet for long."""
+
+    last: Mapping[str, Last]
+    beats: Mapping[Attempt, Sequence[HeartbeatRow]]
+    worst: Mapping[Attempt, BadLoss]
+    busy: Mapping[str, datetime]
+    idle: Mapping[Attempt, IdleCards]
 
 
 @dataclass
@@ -93,12 +105,13 @@ class Watchdog:
         database: Database,
         telemetry: TelemetryService,
         ingest: IngestService,
+        figures: HardwareFigures,
         policy: Callable[[], Awaitable[WatchPolicy]],
         findings: Findings,
         storage_root: Path,
         space: Callable[[Path], Awaitable[Space | None]],
     ) -> None:
-        self._writer, self._telemetry, self._ingest = writer, telemetry, ingest
+        self._writer, self._telemetry, self._ingest, self._figures = writer, telemetry, ingest, figures
         self._live = KnownJobs(database, repo.live_versions)
         self._policy, self._findings, self._root, self._space = policy, findings, storage_root, space
         self._memory = _Memory()
@@ -149,27 +162,23 @@ class Watchdog:
         worst = self._worst(bad)
         quiet = [row.id for row in rows if _quiet(last.get(row.id), policy, now)]
         busy = await self._telemetry.life.busy_until(quiet) if quiet else {}
-        return [(row, self._sighting(row, last.get(row.id), beats, worst, busy.get(row.id), free_gb)) for row in rows]
+        idle = await self._figures.idle_cards(quiet) if quiet else {}
+        known = _Known(last, beats, worst, busy, idle)
+        return [(row, self._sighting(row, known, free_gb)) for row in rows]
 
-    def _sighting(
-        self,
-        row: JobRow,
-        last: Last | None,
-        beats: Mapping[Attempt, Sequence[HeartbeatRow]],
-        worst: Mapping[Attempt, BadLoss],
-        busy_until: datetime | None,
-        free_gb: float | None,
-    ) -> Sighting:
+    def _sighting(self, row: JobRow, known: _Known, free_gb: float | None) -> Sighting:
         attempt = (row.id, row.attempt)
+        last = known.last.get(row.id)
         assert self._listening_since is not None
         return Sighting(
             running_since=row.phase_since if row.phase == Phase.RUNNING else None,
             listening_since=self._listening_since,
             machines=sum(int(pool["nodes"]) for pool in row.demand),
             last={} if last is None else {name: getattr(last, name) for name in ("log", "metric", "sample", "event")},
-            busy_until=busy_until,
-            beats=[Beat(beat.rank, beat.state, beat.received_at) for beat in beats.get(attempt, ())],
-            bad_loss=worst.get(attempt),
+            busy_until=known.busy.get(row.id),
+            cards=_load(row, known.idle.get(attempt)),
+            beats=[Beat(beat.rank, beat.state, beat.received_at) for beat in known.beats.get(attempt, ())],
+            bad_loss=known.worst.get(attempt),
             offsets=self._memory.offsets_of(attempt),
             max_seconds=row.max_seconds,
             free_gb=free_gb,
@@ -203,6 +212,12 @@ class Watchdog:
             if self._findings.put(DISK_LOW, figures):
                 log.warning("little disk space is left", **figures)
         return free_gb
+
+
+def _load(row: JobRow, idle: IdleCards | None) -> CardLoad | None:
+    """None unless every card that the attempt holds was measured: one that is not may be at work."""
+    held = sum(int(pool["nodes"]) * int(pool["gpus_per_node"]) for pool in row.demand)
+    return None if idle is None or not held or idle.measured < held else CardLoad(idle.idle_since)
 
 
 def _quiet(last: Last | None, policy: WatchPolicy, now: datetime) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import partial
 
+from tuneplane_server.background.alerter import Alerter
 from tuneplane_server.background.consoles import Consoles
+from tuneplane_server.background.deliverer import Deliverer
 from tuneplane_server.background.duty import Duty
 from tuneplane_server.background.hasher import Hasher
 from tuneplane_server.background.launcher import Launcher
@@ -22,6 +24,8 @@ from tuneplane_server.background.sampler import Sampler
 from tuneplane_server.background.watchdog import Watchdog
 from tuneplane_server.background.writing import RoleWriter
 from tuneplane_server.domain.watch import WatchPolicy
+from tuneplane_server.domain.webhooks import parse_hosts
+from tuneplane_server.features.alerts.sending import Sender
 from tuneplane_server.services import Services
 
 
@@ -69,6 +73,7 @@ def build_roles(services: Services) -> BackgroundRoles:
         services.database,
         services.telemetry,
         services.ingest,
+        services.figures,
         partial(_watch_policy, services),
         services.findings,
         settings.storage_root,
@@ -82,6 +87,16 @@ def build_roles(services: Services) -> BackgroundRoles:
         interval=settings.hardware_seconds,
         keep=timedelta(days=settings.hardware_days),
     )
+    alerter = Alerter(
+        writer,
+        services.database,
+        services.alerts,
+        services.alert_writer,
+        services.telemetry,
+        services.figures,
+        services.wakeups,
+    )
+    deliverer = Deliverer(services.clock, services.webhooks, Sender(parse_hosts(settings.webhook_hosts)))
     roles = (
         placer,
         launcher,
@@ -92,6 +107,8 @@ def build_roles(services: Services) -> BackgroundRoles:
         Retainer(services.retention),
         sampler,
         watchdog,
+        alerter,
+        deliverer,
     )
     return BackgroundRoles(services.clock, services.ledger, leases, services.wakeups, roles)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuneplane.i18n import N_, _
-from tuneplane_server.domain.conditions import CONDITIONS
+from tuneplane_server.domain.conditions import condition_message
 from tuneplane_server.domain.reasons import REASONS, fill
 
 _TEXTS = {
@@ -53,7 +53,7 @@ def event_text(kind: str, data: Mapping[str, Any], ignored: bool) -> str:
     """The sentence of an event, in the reader's language."""
     if kind in ("condition", "condition-cleared"):
         name = str(data.get("condition", ""))
-        known = CONDITIONS.get(name)
+        known = condition_message(name, data)
         said = fill(_(known), data) if known else name
         text = said if kind == "condition" else _("no longer: {condition}").format(condition=said)
     else:
