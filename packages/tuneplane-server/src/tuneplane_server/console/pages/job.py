@@ -1,4 +1,4 @@
-"""The pages of one job: overview, logs, artifacts, events, environment. Samples are `job_samples.py`, its buttons `job_actions.py`."""
+"""The pages of one job: overview, logs, hardware, artifacts, events, environment. Samples are `job_samples.py`, its buttons `job_actions.py`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ TABS = (
     ("overview", "chart-line", N_("Overview"), ""),
     ("logs", "scroll-text", N_("Logs"), "/logs"),
     ("samples", "message-square", N_("Samples"), "/samples"),
+    ("hardware", "cpu", N_("Hardware"), "/hardware"),
     ("artifacts", "package", N_("Artifacts"), "/artifacts"),
     ("events", "history", N_("Events"), "/events"),
     ("environment", "box", N_("Environment"), "/environment"),
@@ -46,6 +47,11 @@ async def overview(request: Request, reader: Reader, job_id: str) -> Response:
 @router.get("/logs")
 async def logs(request: Request, reader: Reader, job_id: str) -> Response:
     return await _tab(request, reader, job_id, "logs")
+
+
+@router.get("/hardware")
+async def hardware(request: Request, reader: Reader, job_id: str) -> Response:
+    return await _tab(request, reader, job_id, "hardware")
 
 
 @router.get("/artifacts")

@@ -12,6 +12,7 @@ const VIEWS = {
   job: () => import("./job.js"),
   compare: () => import("./compare.js"),
   curves: () => import("./curves/view.js"),
+  hardware: () => import("./hardware.js"),
   logs: () => import("./logs/view.js"),
   samples: () => import("./samples.js"),
 };

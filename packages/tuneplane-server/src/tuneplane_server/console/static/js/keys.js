@@ -1,4 +1,4 @@
-/** Keyboard: `g g` and `G` to the start and end of a log, `/` search, j k rows, x choose, c compare, Enter open, g j / g t pages, 1–6 tabs, t colours, ? help. */
+/** Keyboard: `g g` and `G` to the start and end of a log, `/` search, j k rows, x choose, c compare, Enter open, g j / g t pages, 1–7 tabs, t colours, ? help. */
 
 import { showHelp } from "./dialogs.js";
 import { nextTheme } from "./theme.js";

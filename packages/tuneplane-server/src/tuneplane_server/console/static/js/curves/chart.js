@@ -14,10 +14,11 @@ const PER_LINE = 3; // columns: replaced, kept, smoothed
 export class Chart {
   /**
    * `card`: the cloned template. `lines`: [{series, label, colour, start, hidden}], colour the name of a CSS property.
-   * `options`: shared by the charts of a view: {axis, smoothing, log, zoom, onZoom, syncKey, many}.
+   * `options`: shared by the charts of a view: {axis, smoothing, log, zoom, onZoom, syncKey, many}. `look`: {format, range} of this
+   * one: how its values read, and its vertical range from the least and the greatest.
    */
-  constructor(card, name, lines, options) {
-    Object.assign(this, { card, name, lines, options, plot: null });
+  constructor(card, name, lines, options, { format = number, range = linearRange } = {}) {
+    Object.assign(this, { card, name, lines, options, format, range, plot: null });
     this.value = card.querySelector("[data-value]");
     this.under = card.querySelector("[data-under]");
     this.box = card.querySelector(".plot");
@@ -71,11 +72,11 @@ export class Chart {
       },
       scales: {
         x: { time: axis === "time", range: (_plot, min, max) => this.options.zoom ?? widen(min, max) },
-        y: { distr: log ? 3 : 1, range: (_plot, min, max) => (log ? logRange(min, max) : linearRange(min, max)) },
+        y: { distr: log ? 3 : 1, range: (_plot, min, max) => (log ? logRange(min, max) : this.range(min, max)) },
       },
       axes: [
         { ...look, size: 26, space: 70, values: ticksOf(axis) },
-        { ...look, size: 48, space: 34, values: plainTicks, ...(log ? { splits: (_plot, _axis, min, max) => logTicks(min, max), filter: (_plot, ticks) => ticks } : {}) },
+        { ...look, size: this.format === number ? 48 : 62, space: 34, values: (plot, ticks) => (this.format === number ? plainTicks(plot, ticks) : ticks.map((tick) => this.format(tick))), ...(log ? { splits: (_plot, _axis, min, max) => logTicks(min, max), filter: (_plot, ticks) => ticks } : {}) },
       ],
       series: [{}, ...this.shown.flatMap((line) => this.#seriesOf(colour(line.colour)))],
       hooks: {
@@ -138,7 +139,7 @@ export class Chart {
     });
     found.sort((a, b) => b.value - a.value);
     this.value.textContent = "";
-    this.under.replaceChildren(...found.map(({ line, value }) => keyed(line, number(value))));
+    this.under.replaceChildren(...found.map(({ line, value }) => keyed(line, this.format(value))));
     this.under.prepend(span("faint", this.#place(this.plot.data[0][index])));
   }
 
@@ -154,7 +155,7 @@ export class Chart {
     this.value.classList.remove("hovered");
     const known = this.lines.filter((line) => line.series.latest !== undefined);
     if (known.length === 0) return;
-    const latest = number(known[0].series.latest);
+    const latest = this.format(known[0].series.latest);
     const facts = {
       metric: this.name, count: known.reduce((sum, line) => sum + line.series.count, 0), latest,
       min: number(extreme(this.finite, Math.min)), max: number(extreme(this.finite, Math.max)),
@@ -163,7 +164,7 @@ export class Chart {
     this.box.setAttribute("aria-label", t("{metric}: {count} points, latest {latest}, from {min} to {max}", facts));
     if (this.options.many) {
       this.value.textContent = "";
-      this.under.replaceChildren(...known.filter((line) => !line.hidden).map((line) => keyed(line, number(line.series.latest))));
+      this.under.replaceChildren(...known.filter((line) => !line.hidden).map((line) => keyed(line, this.format(line.series.latest))));
       return;
     }
     this.value.textContent = latest;
