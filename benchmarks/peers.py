@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 @cache
 def peer_python() -> Path:
-    """Python of the environment that holds trackio and MLflow; built on first use (scripts/bench-peers)."""
+    """Python of the environment that holds the peers; built on first use (scripts/bench-peers)."""
     done = subprocess.run([ROOT / "scripts/bench-peers"], check=True, stdout=subprocess.PIPE, text=True, timeout=900)
     return Path(done.stdout.strip()) / "bin/python"
 
