@@ -144,3 +144,29 @@ def test_a_bar_is_never_empty_when_something_is_used(used: float, limit: float, 
 )
 def test_a_duration_reads_as_the_option_takes_it(seconds: int, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_retention_changes_what_is_named_and_asks_before_anything_may_be_removed(
+    tp: Tp, signed_in: ScriptedConsole
+) -> None:
+    sent: list[dict[str, Any]] = []
+    kept = {"logs_days": 30, "metrics_days": None, "samples_days": None, "total_gb": None}
+
+    def answer(request: Request) -> Reply:
+        if request.method == "PUT":
+            sent.append(json.loads(request.body))
+            return as_json({"value": sent[-1]["value"], "used_gb": 1.5, "version": 8})
+        return as_json({"value": kept, "used_gb": 1.5, "version": 7})
+
+    signed_in.server.answers[f"{API}/projects/ada/lab/retention"] = answer
+    assert "--yes" in tp("admin", "retention", "set", "ada/lab", "total_gb=100", code=2).err
+    assert tp("admin", "retention", "set", "ada", "logs_days=1", "--yes", code=2).err
+    assert sent == []
+    out = tp("admin", "retention", "set", "ada/lab", "samples_days=7", "total_gb=0.5", "--yes").out
+    tp("admin", "retention", "set", "ada/lab", "logs_days=none")  # keeps more: nobody need be asked
+    assert sent == [
+        {"value": {**kept, "samples_days": 7, "total_gb": 0.5}, "version": 7},
+        {"value": {**kept, "logs_days": None}, "version": 7},
+    ]
+    assert "1.500 GB" in out
+    assert tp("admin", "retention", "show", "ada/lab", "--json").json["value"] == kept

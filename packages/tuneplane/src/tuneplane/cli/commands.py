@@ -101,6 +101,13 @@ TREE: dict[str, Command | Group] = {
                     "set": Command(N_("Change fields of a policy"), f"{_HERE}.admin.policy_set"),
                 },
             ),
+            "retention": Group(
+                N_("Say how long a project keeps logs, metrics and samples"),
+                {
+                    "show": Command(N_("Show what a project keeps"), f"{_HERE}.admin.retention_show"),
+                    "set": Command(N_("Change what a project keeps"), f"{_HERE}.admin.retention_set"),
+                },
+            ),
             "drain": Group(
                 N_("Maintenance: start nothing new, let running jobs end"),
                 {

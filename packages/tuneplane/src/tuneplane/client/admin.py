@@ -39,6 +39,16 @@ class PolicyList(TypedDict):
     items: list[Policy]
 
 
+class Retention(TypedDict):
+    """`value`: logs_days, metrics_days, samples_days, total_gb; None keeps for ever, or any amount."""
+
+    value: dict[str, Any]
+    used_gb: float
+    version: int
+    updated_at: NotRequired[str | None]
+    updated_by: NotRequired[str | None]
+
+
 class Administration(Console):
     """A console as its administrators may use it. Changes of quotas and policies say which version they are of: the console
     answers `ProblemError` with the code `conflict` when somebody else changed it meanwhile.
@@ -85,6 +95,17 @@ class Administration(Console):
     def set_policy(self, name: str, value: dict[str, Any], version: int) -> Policy:
         body = {"value": value, "version": version}
         return self._call("PUT", f"/admin/policies/{_part(name)}", Policy, json=body)
+
+    # --- retention ------------------------------------------------------------------------------------------------
+
+    def retention(self, project: str) -> Retention:
+        """`project`: `<owner>/<name>`. Owners may ask for, and change, their own."""
+        return self._get(f"/projects/{_parts(project)}/retention", Retention)
+
+    def set_retention(self, project: str, value: dict[str, Any], version: int) -> Retention:
+        """Replace all fields; one that is left out keeps for ever."""
+        body = {"value": value, "version": version}
+        return self._call("PUT", f"/projects/{_parts(project)}/retention", Retention, json=body)
 
     # --- approvals ------------------------------------------------------------------------------------------------
 

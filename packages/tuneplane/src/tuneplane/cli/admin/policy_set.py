@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -33,7 +34,7 @@ _NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?", re.ASCII)
 @server_option
 @json_option
 def command(name: str, changes: tuple[str, ...], yes: bool, server: str | None, as_json: bool) -> None:
-    given = dict(_change(text) for text in changes)
+    given = changes_of(changes)
     if name == "drain":
         raise click.UsageError(_("maintenance is turned on and off by tp admin drain"))
     with open_administration(server) as console:
@@ -47,6 +48,11 @@ def command(name: str, changes: tuple[str, ...], yes: bool, server: str | None, 
         write_json(policy)
     else:
         write(fields([(field, policy_value(policy["value"].get(field))) for field in given]))
+
+
+def changes_of(texts: Iterable[str]) -> dict[str, Any]:
+    """Field -> value of FIELD=VALUE…; none is None. Raises `click.UsageError`."""
+    return dict(_change(text) for text in texts)
 
 
 def _change(text: str) -> tuple[str, Any]:

@@ -32,3 +32,11 @@ def subject_path(whose: str | None, default: str | None) -> str:
     if len(parts) > 2 or not all(is_segment(part) for part in parts):
         raise click.UsageError(_("“{text}” is neither a user nor OWNER/PROJECT").format(text=whose[:130]))
     return f"users/{whose}" if len(parts) == 1 else f"projects/{whose}"
+
+
+def project_path(project: str) -> str:
+    """The project as a path. Raises `click.UsageError` for what is no OWNER/PROJECT."""
+    parts = project.split("/")
+    if len(parts) != 2 or not all(is_segment(part) for part in parts):
+        raise click.UsageError(_("“{text}” is no OWNER/PROJECT").format(text=project[:130]))
+    return project

@@ -17,6 +17,7 @@ def upgrade() -> None:
     _hardware()
     _alerts()
     _retention()
+    _compressed()
     _outside_tokens()
     _looks()
     _bytes_of_attempts()
@@ -27,6 +28,20 @@ def _rewards() -> None:
     """What a sample scored, to choose and to sort by. Samples of before have none."""
     op.add_column("samples", sa.Column("reward", sa.Double(), nullable=True))
     op.create_index(op.f("ix_samples_job_id_reward_n"), "samples", ["job_id", "reward", "n"], unique=False)
+
+
+def _compressed() -> None:
+    """Chunks are compressed already: Postgres need not try once more with each of them."""
+    if op.get_bind().dialect.name == "postgresql":
+        for column in (
+            "metric_chunks.data",
+            "metric_blocks.data",
+            "metric_blocks.rollup",
+            "log_chunks.data",
+            "samples.data",
+        ):
+            table, name = column.split(".")
+            op.execute(f"alter table {table} alter column {name} set storage external")
 
 
 def _retention() -> None:
