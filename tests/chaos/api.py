@@ -8,6 +8,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,6 +18,10 @@ _AWAY = (502, 503, 504)
 
 class NoAnswerError(Exception):
     """Nobody answered in time; for a single try, nobody answered at all."""
+
+
+class ConflictError(AssertionError):
+    """The state does not fit what was asked."""
 
 
 class Api:
@@ -31,8 +36,11 @@ class Api:
         return run
 
     def cancel(self, run: str) -> dict[str, Any]:
-        """The job as the console answered once the cancel was in its ledger."""
-        job: dict[str, Any] = self._until_answered("POST", f"/jobs/{run}/cancel")
+        """The job as the console answered once the cancel was in its ledger; as it is, when it is over."""
+        try:
+            job: dict[str, Any] = self._until_answered("POST", f"/jobs/{run}/cancel")
+        except ConflictError:  # perhaps by an earlier try of this cancel, whose answer was lost
+            job = self.get(f"/jobs/{run}")
         return job
 
     def get(self, path: str, **query: Any) -> Any:
@@ -78,7 +86,8 @@ class Api:
             said = error.read().decode(errors="replace")
             if error.code in _AWAY:
                 raise NoAnswerError(said) from error
-            raise AssertionError(f"{method} {path}: {error.code} {said}") from error
+            kind = ConflictError if error.code == HTTPStatus.CONFLICT else AssertionError
+            raise kind(f"{method} {path}: {error.code} {said}") from error
         except (OSError, http.client.HTTPException, ValueError) as error:  # killed before, during or after its answer
             raise NoAnswerError(f"{method} {path}: {error!r}") from error
 

@@ -108,7 +108,9 @@ def test_states_that_do_not_fit_are_refused_by_name(client: Client, control: Pat
     client.tp("job", "cancel", run, "--yes", "--wait")
     before = client.show(run)
     assert "is over: it was cancelled" in client.tp("job", "pause", run, code=1).err
-    assert "cancelled" in client.tp("job", "cancel", run, "--yes").out  # it is over already; said, and nothing changes
+    late = client.tp("job", "cancel", run, "--yes", code=1)
+    assert f"run {run} is over: it was cancelled, at " in late.err
+    assert f"tp job show {run}" in late.err
     assert client.show(run) == before
     fresh = submit_counting(client, "count", control, COUNT=1, FAIL=1)
     client.wait(fresh, "failed")

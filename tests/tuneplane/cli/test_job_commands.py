@@ -266,6 +266,20 @@ class TestWaitAndCancel:
         assert "full run id" in tp("job", "cancel", RUN[:-1], "--yes", code=2).err
         assert signed_in.server.seen == []
 
+    def test_what_is_over_is_refused_in_the_consoles_words(self, tp: Tp, signed_in: ScriptedConsole) -> None:
+        detail, hint = (
+            f"run {RUN} is over: it succeeded, at 2026-01-01 10:00:00 UTC",
+            f"tp job show {RUN} tells how it ended",
+        )
+        body = {"title": "conflict", "status": 409, "code": "conflict", "detail": detail, "hint": hint}
+        signed_in.add_job(phase="succeeded")
+        signed_in.on(RUN, "/cancel", as_json(body, 409))
+        answer = tp("job", "cancel", RUN, "--yes", code=1)
+        assert detail in answer.err
+        assert hint in answer.err
+        assert answer.out == ""
+        assert json.loads(tp("job", "cancel", RUN, "--yes", "--json", code=1).err)["code"] == "conflict"
+
     def test_waiting_for_a_cancel_tells_the_end(self, tp: Tp, signed_in: ScriptedConsole) -> None:
         signed_in.on(RUN, "/cancel", as_json(job(phase="running", desired="cancel"), 202))
         signed_in.on(RUN, "", [as_json(job(phase="finishing")), as_json(job(phase="cancelled"))])

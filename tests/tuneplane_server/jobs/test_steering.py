@@ -14,6 +14,7 @@ from tests.tuneplane_server.harness import Api, Harness, jobspec
 from tuneplane_server.domain.classify import Exit
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.tables import JobRow
+from tuneplane_server.web.problems import ProblemError
 
 
 async def act(
@@ -326,13 +327,41 @@ async def test_a_state_that_does_not_fit_is_named_and_nothing_changes(api: Api, 
     assert await jobs_there_are(harness) == len(states)
 
 
-async def test_cancelling_what_is_over_changes_nothing(api: Api, ada: Principal) -> None:
-    job_id = await api.harness.running_job(ada)
-    await end(api.harness, job_id)
+async def test_cancelling_what_is_over_is_refused_with_how_and_when_it_ended(api: Api, ada: Principal) -> None:
+    harness = api.harness
+    states = await _states(harness, ada)
+    before = {name: await harness.job(job_id) for name, job_id in states.items()}
     async with await api.client(ada) as client:
-        before = await show(client, job_id)
-        answer = await act(client, job_id, "cancel")
-        assert (answer.status_code, answer.json()) == (202, before)
+        for state, said in (("failed", "it failed"), ("succeeded", "it succeeded"), ("cancelled", "it was cancelled")):
+            answer = await act(client, states[state], "cancel")
+            problem, ended = answer.json(), before[state].finished_at
+            assert (answer.status_code, problem["code"], problem["phase"]) == (409, "conflict", state)
+            assert ended is not None
+            assert problem["finished_at"] == ended.isoformat()
+            assert problem["detail"] == f"run {states[state]} is over: {said}, at {ended:%Y-%m-%d %H:%M:%S} UTC"
+            assert f"tp job show {states[state]}" in problem["hint"]
+            assert (await harness.job(states[state])).version == before[state].version
+        again = await act(client, states["cancelling"], "cancel")  # it is being stopped: to say so again is fine
+        assert (again.status_code, again.json()["desired"]) == (202, "cancel")
+        await harness.round(3)
+        assert (await act(client, states["cancelling"], "cancel")).status_code == 409
+
+
+async def test_a_run_that_ends_while_its_cancel_is_written_is_refused_as_well(
+    harness: Harness, ada: Principal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = await harness.running_job(ada)
+    apply = harness.services.ledger.apply
+
+    async def ended_first(*given: Any, **more: Any) -> Any:
+        monkeypatch.undo()
+        await end(harness, job_id)
+        return await apply(*given, **more)
+
+    monkeypatch.setattr(harness.services.ledger, "apply", ended_first)
+    with pytest.raises(ProblemError) as refusal:
+        await harness.services.jobs.cancel(ada, job_id)
+    assert "it failed" in refusal.value.detail
 
 
 async def test_without_a_complete_checkpoint_nothing_is_resumed_and_a_retry_is_offered(

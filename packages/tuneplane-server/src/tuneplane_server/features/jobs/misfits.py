@@ -1,9 +1,11 @@
-"""Why a job in its present state cannot be paused, resumed, retried or approved: the state named, and what to do instead.
+"""Why a job in its present state cannot be cancelled, paused, resumed, retried or approved: the state named, and what to do instead.
 
 Each function returns the refusal, or None when the job may be.
 """
 
 from __future__ import annotations
+
+from datetime import UTC
 
 from tuneplane.i18n import N_, _
 from tuneplane_server.domain.phases import Approval, Desired, Phase
@@ -22,6 +24,18 @@ _NOT_OVER = {
     Phase.RUNNING: N_("run {id} is not over: it is running"),
     Phase.FINISHING: N_("run {id} is not over: it is finishing"),
 }
+
+
+def of_cancel(row: JobRow) -> ProblemError | None:
+    """One that is being cancelled may be cancelled again; one that is over may not, whatever ended it."""
+    if not Phase(row.phase).terminal:
+        return None
+    assert row.finished_at is not None
+    ended_at = row.finished_at.astimezone(UTC)
+    what = _("{over}, at {time}").format(over=_over(row), time=ended_at.strftime("%Y-%m-%d %H:%M:%S UTC"))
+    hint = _("there is nothing left to cancel; tp job show {id} tells how it ended").format(id=row.id)
+    more = {"phase": row.phase, "finished_at": ended_at.isoformat()}
+    return refused("conflict", what.format(id=row.id), hint, more=more)
 
 
 def of_pause(row: JobRow) -> ProblemError | None:

@@ -12,16 +12,16 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from tuneplane.contract.names import is_run_id
 from tuneplane.i18n import _
 from tuneplane_server.db.engine import Database
-from tuneplane_server.domain.transitions import Event
+from tuneplane_server.domain.transitions import Change, Event
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.audit.service import AuditEntry, AuditService
-from tuneplane_server.features.jobs import repo
+from tuneplane_server.features.jobs import misfits, repo
 from tuneplane_server.features.jobs.ledger import Ledger
 from tuneplane_server.features.jobs.query import JobQuery
 from tuneplane_server.features.jobs.spec_parts import pools_of_spec
 from tuneplane_server.features.jobs.submission import DryRun, Request, Submissions
 from tuneplane_server.features.jobs.tables import AttemptRow, JobEventRow, JobRow
-from tuneplane_server.web.problems import not_found
+from tuneplane_server.web.problems import ProblemError, not_found
 
 type JobRows = list[JobRow]  # inside the service, `list` is its own method
 
@@ -133,9 +133,20 @@ class JobService:
     # --- cancel ---------------------------------------------------------------------------------------------------
 
     async def cancel(self, principal: Principal, job_id: str, *, address: str = "") -> JobRow:
-        """Write that the job is not desired any more. Repeating it, or cancelling what has ended, changes nothing."""
-        await self.get(principal, job_id)
+        """Write that the job is not desired any more; to repeat that while it is being stopped changes nothing.
+
+        Raises `conflict` for one that is over, with its phase and when it ended.
+        """
+        _raise(misfits.of_cancel(await self.get(principal, job_id)))
         evidence = self._ledger.evidence(data={"actor": principal.username})
-        await self._ledger.apply(job_id, Event.CANCEL, evidence)
+        result = await self._ledger.apply(job_id, Event.CANCEL, evidence)
+        row = await self.get(principal, job_id)
+        if not isinstance(result, Change):
+            _raise(misfits.of_cancel(row))  # it ended between our look and our write
         await self._audit.record_alone(AuditEntry(principal.username, "job.cancel", job_id, address))
-        return await self.get(principal, job_id)
+        return row
+
+
+def _raise(problem: ProblemError | None) -> None:
+    if problem is not None:
+        raise problem
