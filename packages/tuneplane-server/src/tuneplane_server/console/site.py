@@ -10,7 +10,9 @@ from tuneplane_server.console.assets import PREFIX
 from tuneplane_server.console.pages import (
     accounts,
     admin,
+    alerts,
     compare,
+    hardware,
     job,
     job_actions,
     job_samples,
@@ -34,7 +36,20 @@ def install_site(app: FastAPI) -> None:
         Route(PREFIX + "/{digest}/{name:path}", pages.assets.serve, methods=["GET"], include_in_schema=False)
     )
     app.add_api_route("/", _home, include_in_schema=False)
-    for module in (accounts, jobs, compare, job, job_samples, job_actions, queue, admin, notices, problems):
+    for module in (
+        accounts,
+        jobs,
+        compare,
+        job,
+        job_samples,
+        job_actions,
+        queue,
+        hardware,
+        alerts,
+        admin,
+        notices,
+        problems,
+    ):
         app.include_router(module.router)
 
 

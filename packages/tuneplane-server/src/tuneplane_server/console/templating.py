@@ -59,6 +59,7 @@ class Pages:
             theme=theme,
             dark_when=_DARK_WHEN[theme],
             script_messages=script_messages.translated(),
+            unread=getattr(request.state, "unread", 0),
             notices=notices(services_of(request), getattr(request.state, "drain", None)) if reader is not None else [],
             **values,
         )

@@ -29,10 +29,11 @@ def services_of(request: Request) -> Services:
 
 
 async def signed_in(request: Request, reader: Annotated[Principal | None, Depends(optional_principal)]) -> Principal:
-    """The reader of a page that needs one. Every such page says when maintenance is on."""
+    """The reader of a page that needs one. Every such page says when maintenance is on, and how much is unread."""
     if reader is None:
         raise SignInNeededError
     request.state.drain = await services_of(request).governance.drain()
+    request.state.unread = await services_of(request).alerts.unread(reader)
     return reader
 
 
