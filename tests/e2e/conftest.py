@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -34,6 +35,23 @@ def start_client(tmp_path: Path, start_console: Callable[..., Console]) -> Calla
         return Client(tmp_path / "client", console, console.add_user()).prepare()
 
     return start
+
+
+@pytest.fixture(scope="module")
+def module_console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+    """One console for all tests of a module, none of which may need it to be empty."""
+    console = Console(tmp_path_factory.mktemp("module") / "console")
+    yield console
+    console.stop()
+
+
+@pytest.fixture
+def newcomer(module_console: Console, tmp_path: Path) -> Client:
+    """Somebody new on the module's console, with a lab, and `tp` signed in; the console may be killed and started again."""
+    if not module_console.running:
+        module_console.start()
+    token = module_console.add_user(f"user-{secrets.token_hex(4)}")
+    return Client(tmp_path / "client", module_console, token).prepare()
 
 
 @pytest.fixture

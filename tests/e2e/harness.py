@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import secrets
@@ -12,10 +13,15 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from tuneplane_server.db.migrations import upgrade
+from tuneplane_server.services import Services
+from tuneplane_server.settings import load_settings
 
 BIN = Path(sys.executable).parent
 USER = "ann"
@@ -90,6 +96,10 @@ class Console:
         except (urllib.error.URLError, OSError):
             return False
 
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
     def log(self) -> str:
         return (self.folder / "console.log").read_text(errors="replace")
 
@@ -100,7 +110,7 @@ class Console:
         self.process.wait(10)
 
     def stop(self) -> None:
-        if self.process is not None and self.process.poll() is None:
+        if self.process is not None and self.running:
             self.process.terminate()
             try:
                 self.process.wait(20)
@@ -123,10 +133,42 @@ class Console:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def add_user(self) -> str:
-        """Make the test's account and return an API token for it."""
-        self.admin("user", "add", USER, "--admin", "--password-stdin", text=self.password + "\n")
-        return self.admin("token", "create", "--user", USER, "--name", "tests").strip()
+    def add_user(self, name: str = USER, *, admin: bool = True, scopes: tuple[str, ...] = ("read", "write")) -> str:
+        """Make an account and return an API token for it, as `tuneplane-server user add` and `token create` do."""
+
+        async def work(services: Services) -> None:
+            await services.accounts.add_user(name, self.password, admin=admin, actor="system:cli")
+
+        self._with_services(work)
+        return self.new_token(name, *scopes)
+
+    def new_token(self, name: str, *scopes: str) -> str:
+        """Another API token of an account, as `tuneplane-server token create` makes it."""
+        tokens: list[str] = []
+
+        async def work(services: Services) -> None:
+            owner = await services.accounts.user(name)
+            wanted = list(scopes) or ["read", "write"]
+            issued = await services.accounts.create_token(owner, "tests", wanted, 90, actor="system:cli")
+            tokens.append(issued.secret)
+
+        self._with_services(work)
+        return tokens[0]
+
+    def _with_services(self, work: Callable[[Services], Awaitable[None]]) -> None:
+        """On the same database, beside the console; in this process, because an interpreter takes two seconds to get there."""
+        env = {name: value for name, value in self.env.items() if name.startswith("TUNEPLANE_")}
+
+        async def run() -> None:
+            services = Services(load_settings(env))
+            try:
+                await upgrade(services.database)
+                await work(services)
+            finally:
+                await services.database.close()
+
+        with ThreadPoolExecutor(1) as thread:  # playwright may have a loop in ours
+            thread.submit(asyncio.run, run()).result()
 
 
 @dataclass(frozen=True)
@@ -198,8 +240,18 @@ class Client:
         return run
 
     def show(self, run: str) -> dict[str, Any]:
-        job: dict[str, Any] = self.tp("job", "show", run, "--json").json
+        """What `tp job show --json` prints, without a process for each look."""
+        job: dict[str, Any] = self.api(f"/jobs/{run}")
         return job
+
+    def printed(self, run: str) -> list[str]:
+        """The lines that the newest attempt's main rank has printed so far."""
+        try:
+            return self.read(f"/jobs/{run}/logs/raw").decode().splitlines()
+        except urllib.error.HTTPError as error:
+            if error.code != 404:  # it has not printed anything
+                raise
+            return []
 
     def wait(self, run: str, phase: str = "succeeded", seconds: float = 240) -> dict[str, Any]:
         """The job once it is terminal; it must be `phase`."""
@@ -218,8 +270,12 @@ class Client:
         return [point for part in series for point in zip(part["step"], part["value"], strict=True)]
 
     def api(self, path: str) -> Any:
+        return json.loads(self.read(path))
+
+    def read(self, path: str) -> bytes:
         request = urllib.request.Request(
             f"{self.console.url}/api/v1{path}", headers={"Authorization": f"Bearer {self.token}"}
         )
         with urllib.request.urlopen(request, timeout=30) as reply:
-            return json.loads(reply.read())
+            content: bytes = reply.read()
+            return content

@@ -19,9 +19,7 @@ EXTERNAL = ("--observability-url", "https://curves.example.org/run")
 def admin(tmp_path: Path, start_console: Callable[..., Console]) -> Client:
     """An administrator with `tp` signed in, on a console with eight invented cards."""
     console = start_console(TUNEPLANE_SIMULATED_GPUS="h200:8")
-    console.add_user()
-    scopes = ("--scope", "read", "--scope", "write", "--scope", "admin")
-    token = console.admin("token", "create", "--user", USER, "--name", "admin", *scopes).strip()
+    token = console.add_user(scopes=("read", "write", "admin"))
     return Client(tmp_path / "admin", console, token).prepare()
 
 
@@ -29,8 +27,7 @@ def admin(tmp_path: Path, start_console: Callable[..., Console]) -> Client:
 def bob(admin: Client, tmp_path: Path) -> Client:
     """A user whom the administrator added, with an experiment that waits for a file."""
     admin.tp("admin", "user", "add", "bob", "--password-stdin", text=PASSWORD + "\n")
-    token = admin.console.admin("token", "create", "--user", "bob", "--name", "tests").strip()
-    client = replace(admin, folder=tmp_path / "bob", token=token).prepare()
+    client = replace(admin, folder=tmp_path / "bob", token=admin.console.new_token("bob")).prepare()
     experiment = client.new("first", "custom/custom")
     script = 'while [ ! -e "$TUNEPLANE_OUT_DIR/go" ]; do sleep 0.1; done\n'
     (experiment / "train.sh").write_text(script)
@@ -165,9 +162,7 @@ def shared_admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """One console for what changes nothing."""
     folder = tmp_path_factory.mktemp("admin")
     console = Console(folder / "console", {"TUNEPLANE_SIMULATED_GPUS": "h200:8"}).start()
-    console.add_user()
-    scopes = ("--scope", "read", "--scope", "write", "--scope", "admin")
-    token = console.admin("token", "create", "--user", USER, "--name", "admin", *scopes).strip()
+    token = console.add_user(scopes=("read", "write", "admin"))
     client = Client(folder / "client", console, token).prepare()
     client.tp("admin", "user", "add", "bob", "--password-stdin", text=PASSWORD + "\n")
     yield client

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,8 @@ EXTERNAL = ("--observability-url", "https://curves.example.org/run")
 
 
 @pytest.fixture
-def client(start_client: Callable[..., Client]) -> Client:
-    return start_client()
+def client(newcomer: Client) -> Client:
+    return newcomer
 
 
 def custom(client: Client, name: str, script: str, python: str = "") -> None:
@@ -60,6 +59,7 @@ def test_a_run_brings_back_logs_points_samples_and_files(client: Client, tmp_pat
     assert job["reason"] is None
     assert job["cleanup"] == "confirmed"
 
+    assert client.tp("job", "show", run, "--json").json == client.show(run)
     lines = [line for line in client.tp("job", "logs", run, "--no-follow").out.splitlines() if line.startswith("line ")]
     assert lines == [f"line {n}" for n in range(1, 51)]
     assert client.curve(run, "train/loss") == [(n, 1.0 / n) for n in range(1, 51)]
@@ -91,7 +91,7 @@ def test_cancel_reaches_the_trainer_and_its_files_are_kept(client: Client) -> No
     """
     custom(client, "endless", script)
     run = client.submit("endless", *OPTIONS)
-    wait_until("the trainer has started", lambda: "started" in client.tp("job", "logs", run, "--no-follow").out)
+    wait_until("the trainer has started", lambda: "started" in client.printed(run))
     client.tp("job", "cancel", run, "--yes")
     client.wait(run, "cancelled")
     assert "saving" in client.tp("job", "logs", run, "--no-follow").out

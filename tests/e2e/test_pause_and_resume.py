@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,9 @@ pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
-def client(start_client: Callable[..., Client]) -> Client:
-    client = start_client()
-    counting(client, "count")
-    return client
+def client(newcomer: Client) -> Client:
+    counting(newcomer, "count")
+    return newcomer
 
 
 @pytest.fixture
@@ -27,7 +25,7 @@ def control(tmp_path: Path) -> Path:
 
 def test_a_paused_run_saves_frees_its_place_and_goes_on_where_it_was(client: Client, control: Path) -> None:
     run = submit_counting(client, "count", control, COUNT=6, HOLD=3)
-    wait_until("it holds at step 3", lambda: "step 3" in said(client, run))
+    wait_until("it holds at step 3", lambda: "step 3" in client.printed(run))
     assert "is told to stop and then waits" in client.tp("job", "pause", run[:12]).err
     wait_until("it is parked", lambda: client.show(run)["phase"] == "queued")
     job = client.show(run)
@@ -85,7 +83,7 @@ def test_an_incomplete_checkpoint_is_refused_with_why_and_with_those_to_choose_f
 ) -> None:
     """scenario 31"""
     run = submit_counting(client, "count", control, COUNT=6, SAVE=2, HOLD=6)
-    wait_until("it holds at its end", lambda: "saved 6" in said(client, run))
+    wait_until("it holds at its end", lambda: "saved 6" in client.printed(run))
     out = next(client.console.storage.glob(f"projects/*/*/jobs/{run}/attempts/1/out"))
     (out / "checkpoints" / "checkpoint-4" / "optimizer.pt").unlink()
     (out / "checkpoints" / "checkpoint-6" / "model.safetensors").write_bytes(b"cut")
@@ -102,7 +100,7 @@ def test_an_incomplete_checkpoint_is_refused_with_why_and_with_those_to_choose_f
 
 def test_states_that_do_not_fit_are_refused_by_name(client: Client, control: Path) -> None:
     run = submit_counting(client, "count", control, COUNT=2, HOLD=1)
-    wait_until("it runs", lambda: "step 1" in said(client, run))
+    wait_until("it runs", lambda: "step 1" in client.printed(run))
     assert f"run {run} is not over: it is running" in client.tp("job", "retry", run, code=1).err
     assert "is running, and not paused" in client.tp("job", "resume", run, code=1).err
     client.tp("job", "cancel", run, "--yes", "--wait")

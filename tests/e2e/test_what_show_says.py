@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.harness import USER, Client, Console, wait_until
-from tests.e2e.trainers import counting, said, submit_counting
+from tests.e2e.harness import Client, Console, wait_until
+from tests.e2e.trainers import counting, submit_counting
 
 pytestmark = pytest.mark.timeout(300)
 TEXTS = Path(__file__).with_name("shown")
@@ -43,7 +45,7 @@ class Stage:
     def hold(self, name: str, step: int, *options: str, **more: str | int) -> str:
         """A run that has come to `step` and stays there."""
         run = self.submit(name, *options, HOLD=step, **more)  # ty: ignore[invalid-argument-type]
-        wait_until(f"{name} is at step {step}", lambda: f"step {step}" in said(self.client, run))
+        wait_until(f"{name} is at step {step}", lambda: f"step {step}" in self.client.printed(run))
         return run
 
     def check(self, state: str, run: str) -> None:
@@ -60,15 +62,24 @@ class Stage:
         return text
 
 
+@pytest.fixture(scope="module")
+def ann(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """On one console for all, since each job is over when its test is."""
+    folder = tmp_path_factory.mktemp("shown")
+    console = Console(folder / "console", {"TUNEPLANE_SIMULATED_GPUS": "h200:8"}).start()
+    yield Client(folder / "client", console, console.add_user(scopes=("read", "write", "admin"))).prepare()
+    console.stop()
+
+
 @pytest.fixture
-def stage(start_console: Callable[..., Console], tmp_path: Path) -> Iterator[Stage]:
-    console = start_console(TUNEPLANE_SIMULATED_GPUS="h200:8")
-    console.add_user()
-    scopes = [part for scope in ("read", "write", "admin") for part in ("--scope", scope)]
-    token = console.admin("token", "create", "--user", USER, "--name", "all", *scopes).strip()
-    control = tmp_path / "control"
-    yield Stage(Client(tmp_path / "client", console, token).prepare(), control)
-    (control / "go").touch()
+def stage(ann: Client, tmp_path: Path) -> Iterator[Stage]:
+    client = replace(ann, folder=tmp_path / "client")
+    shutil.copytree(ann.folder, client.folder)
+    stage = Stage(client, tmp_path / "control")
+    yield stage
+    for run in stage.names:
+        if client.show(run)["phase"] in ("queued", "running"):
+            client.tp("job", "cancel", run, "--yes", "--wait")
 
 
 def test_a_queued_job(stage: Stage) -> None:

@@ -92,8 +92,7 @@ def test_from_the_set_up_link_to_a_growing_curve(
     page.wait_for_url("**/jobs")
     expect(page.get_by_text("tp submit first --profile cpu")).to_be_visible()
 
-    token = console.admin("token", "create", "--user", "grace", "--name", "tests").strip()
-    job = Job(Client(tmp_path / "client", console, token).prepare(), tmp_path)
+    job = Job(Client(tmp_path / "client", console, console.new_token("grace")).prepare(), tmp_path)
     page.evaluate("window.sameDocument = true")
     page.locator(f"#job-{job.id} .row-link").click(timeout=30_000)  # it appeared without a reload
     page.wait_for_url(f"**/jobs/{job.id}")
