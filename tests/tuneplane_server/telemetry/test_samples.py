@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -59,7 +61,7 @@ async def test_filters_by_reward_step_kind_rank_and_attempt(rewarded):
 
 
 async def test_a_preference_scores_how_far_the_chosen_answer_is_above_the_other(telemetry):
-    odd = [
+    odd: list[dict[str, Any]] = [
         {"chosen_reward": 2.0, "rejected_reward": 0.5},
         {"chosen_reward": 1.0},
         {"reward": True},

@@ -33,6 +33,7 @@ from tuneplane_server.features.queue.api import router as queue_router
 from tuneplane_server.features.retention.api import router as retention_router
 from tuneplane_server.features.telemetry.api import router as telemetry_router
 from tuneplane_server.features.telemetry.curves_api import router as curves_router
+from tuneplane_server.features.telemetry.exports.api import router as exports_router
 from tuneplane_server.features.telemetry.samples_api import router as samples_router
 from tuneplane_server.logs import configure_logs
 from tuneplane_server.services import Services
@@ -60,6 +61,7 @@ ROUTERS = (
     telemetry_router,
     curves_router,
     samples_router,
+    exports_router,
     artifacts_router,
     outside_router,
     audit_router,

@@ -70,6 +70,7 @@ async def samples(
         samples_cursor=encode_place(page.place, shown) if page.place else "",
         samples_dropped=(await services.telemetry.usage(row.id)).sample_dropped,
         chosen=chosen,
+        exported=_exported(chosen),
         filtered=any(value not in ("", None) for name, value in chosen.items() if name != "order"),
         by_reward=shown in ("highest", "lowest"),
         sample_kinds=view.KINDS,
@@ -87,6 +88,13 @@ def _filter(chosen: dict[str, Any]) -> SampleFilter:
         reward_min=chosen["min_reward"],
         reward_max=chosen["max_reward"],
     )
+
+
+def _exported(chosen: dict[str, Any]) -> dict[str, Any]:
+    """The filter in the words of the API's export."""
+    last = chosen["step"] if chosen["step_max"] is None else chosen["step_max"]
+    same = {name: chosen[name] for name in ("kind", "rank", "min_reward", "max_reward")}
+    return same | {"step_min": chosen["step"], "step_max": last, "grep": chosen["q"]}
 
 
 def _whole(text: str) -> int | None:

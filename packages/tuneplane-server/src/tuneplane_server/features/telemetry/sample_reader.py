@@ -83,14 +83,15 @@ class SampleReader:
             if not needle or monotonic() > deadline:
                 return SamplePage(found, place)
 
-    async def every(self, job_id: str, wanted: SampleFilter) -> AsyncIterator[list[SampleItem]]:
+    async def every(self, job_id: str, wanted: SampleFilter, text: str = "") -> AsyncIterator[list[SampleItem]]:
         """All that fit, oldest first, some at a time; no session is open in between."""
+        needle = text.casefold()
         place: Place | None = None
         while True:
             async with self._database.session() as session:
                 rows = await repo.page(session, job_id, wanted, "oldest", place, ROWS_AT_ONCE)
             if rows:
-                yield await asyncio.to_thread(lambda some=rows: list(_matching(some, "")))
+                yield await asyncio.to_thread(lambda some=rows: list(_matching(some, needle)))
                 place = Place(rows[-1].n, rows[-1].reward)
             if len(rows) < ROWS_AT_ONCE:
                 return

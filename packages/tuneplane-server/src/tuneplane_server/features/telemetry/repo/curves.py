@@ -86,6 +86,17 @@ async def blocks_of(
     return await _rows(session, BLOCKS, columns, (BLOCKS.c.series_id, BLOCKS.c.block), series_ids, steps, Block)
 
 
+async def blocks_from(session: AsyncSession, series_id: int, block: int, limit: int) -> list[Block]:
+    """At most `limit` blocks of a series from number `block` on."""
+    query = (
+        select(BLOCKS.c.block, BLOCKS.c.data)
+        .where(BLOCKS.c.series_id == series_id, BLOCKS.c.block >= block)
+        .order_by(BLOCKS.c.block)
+        .limit(limit)
+    )
+    return [Block(*row) for row in await session.execute(query)]
+
+
 async def rollups_of(
     session: AsyncSession, series_ids: Sequence[int], steps: Steps | None = None
 ) -> dict[int, list[Rollup]]:
