@@ -290,6 +290,15 @@ class TestDryRun:
         Path("common/a.txt").write_text("AKIA" + "Q3EXB7ZKD52MPLRT")
         assert "[package-secret]" in tp("submit", "first", "--profile", "cpu", "--dry-run", code=3).err
 
+    def test_what_would_come_of_it_is_told(self, tp: Tp, ready: ScriptedConsole) -> None:
+        approval = {"text": "olga has to approve it before it starts", "rules": []}
+        waiting = {"kind": "cards", "text": "needs 8 h200 on one node; none free"}
+        ready.server.answers[f"{API}/jobs"] = as_json({"admitted": True, "approval": approval, "waiting": waiting})
+        out = tp("submit", "first", "--profile", "cpu", "--dry-run").out
+        assert f"admitted\n{approval['text']}\n{waiting['text']}\n" in out
+        found = tp("submit", "first", "--profile", "cpu", "--dry-run", "--json").json["admission"]
+        assert (found["approval"], found["waiting"]) == (approval, waiting)
+
     @pytest.mark.parametrize("reply", [Reply(500, b""), Reply(200, b"[]"), problem(503, "unavailable")])
     def test_an_odd_console_costs_only_its_answer(self, tp: Tp, ready: ScriptedConsole, reply: Reply) -> None:
         ready.server.answers[f"{API}/hardware"] = reply

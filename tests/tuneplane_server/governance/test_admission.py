@@ -143,3 +143,45 @@ async def test_a_dry_run_says_it_too(api: Api, ada: Principal) -> None:
     async with await api.client(ada) as client:
         answer = await client.post("/api/v1/jobs", params={"dry_run": True}, json=jobspec())
     assert [item["code"] for item in answer.json()["refusals"]] == ["quota-exceeded"]
+
+
+async def dry(api: Api, who: Principal, spec: dict[str, Any]) -> dict[str, Any]:
+    async with await api.client(who) as client:
+        answer: dict[str, Any] = (await client.post("/api/v1/jobs", params={"dry_run": True}, json=spec)).json()
+    return answer
+
+
+async def test_a_dry_run_tells_who_would_have_to_approve_and_by_which_figure(api: Api, ada: Principal) -> None:
+    governance = api.harness.services.governance
+    root = await api.harness.user("olga", admin=True)
+    big = jobspec(resources=gpu_pool(4), limits={"max_duration": 7200})
+    assert (await dry(api, ada, big))["approval"] is None
+    await governance.set_policy(root, "approval", {"gpus": 2, "seconds": 3600}, 0)
+    told = (await dry(api, ada, big))["approval"]
+    assert told["rules"] == [
+        {"rule": "gpus", "limit": 2, "wanted": 4},
+        {"rule": "seconds", "limit": 3600, "wanted": 7200},
+    ]
+    assert "olga has to approve it" in told["text"]
+    assert "4 GPUs, and more than 2" in told["text"]
+    endless = (await dry(api, ada, jobspec(resources=gpu_pool(1))))["approval"]
+    assert endless["rules"] == [{"rule": "seconds", "limit": 3600, "wanted": None}]
+    assert (await dry(api, ada, jobspec(resources=gpu_pool(1), limits={"max_duration": 60})))["approval"] is None
+
+
+async def test_a_dry_run_tells_what_the_job_would_wait_for_and_leaves_no_trace(api: Api, ada: Principal) -> None:
+    harness = api.harness
+    assert (await dry(api, ada, jobspec(resources=gpu_pool(8))))["waiting"]["kind"] == "next"
+    holder = await harness.running_job(ada, jobspec(resources=gpu_pool(6), limits={"max_duration": 3600}))
+    waiting = (await dry(api, ada, jobspec(resources=gpu_pool(4))))["waiting"]
+    assert (waiting["kind"], waiting["position"], [item["job_id"] for item in waiting["held_by"]]) == (
+        "cards",
+        1,
+        [holder],
+    )
+    assert waiting["estimate"] is not None
+    await limit(harness, "user", {"gpus": 6})
+    assert (await dry(api, ada, jobspec(resources=gpu_pool(1))))["waiting"]["kind"] == "quota"
+    refused = await dry(api, ada, jobspec(resources=gpu_pool(64)))
+    assert (refused["admitted"], refused["approval"], refused["waiting"]) == (False, None, None)
+    assert (await harness.services.queue.plan()).waiting == {}

@@ -119,7 +119,7 @@ async def test_a_plan_is_made_once_for_many_readers(harness: Harness, ada: Princ
     other = await harness.submit(ada)
     assert await harness.services.queue.recent([*asked, Asked(other, 1, None)]) is not first
     again = await harness.services.queue.recent(asked)
-    harness.time.pass_(3)
+    harness.time.pass_(5)
     assert await harness.services.queue.recent(asked) is not again
 
 
@@ -130,7 +130,7 @@ async def test_the_line_shows_own_jobs_in_detail_and_of_others_only_what_a_colle
     await api.harness.bring_package(bob)
     await api.harness.running_job(ada, cards(8))
     theirs, mine = await api.harness.submit(bob, cards(4)), await api.harness.submit(ada, cards(2))
-    api.harness.time.pass_(3)  # a plan is kept for two seconds
+    api.harness.time.pass_(5)  # a plan is kept for four seconds
     async with await api.client(ada) as client:
         page = (await client.get("/api/v1/queue")).json()
     assert (page["total"], page["next_cursor"]) == (2, None)
@@ -151,7 +151,7 @@ async def test_the_line_is_paged_and_those_who_do_not_stand_in_it_come_last(api:
     jobs = [await harness.submit(ada, cards(1)) for _number in range(5)]
     ledger = harness.services.ledger
     await ledger.apply(jobs[0], Event.PAUSE, ledger.evidence(data={"actor": "ada"}))
-    harness.time.pass_(3)
+    harness.time.pass_(5)
     seen: list[tuple[str, int | None]] = []
     async with await api.client(ada) as client:
         cursor = ""

@@ -238,7 +238,7 @@ class Services:
 
     @cached_property
     def submissions(self) -> Submissions:
-        return Submissions(self.database, self.clock, self.planner, self.projects, self.audit, self.wakeups)
+        return Submissions(self.database, self.clock, self.planner, self.projects, self.audit, self.queue, self.wakeups)
 
     @cached_property
     def jobs(self) -> JobService:

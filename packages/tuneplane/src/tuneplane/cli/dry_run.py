@@ -109,6 +109,7 @@ def _admission(made: Draft, answer: DryRun | None, why_not: str) -> str:
         lines.append(_("not asked: {why}").format(why=why_not or _("there is no JobSpec yet")))
     else:
         lines.append(_("admitted") if answer["admitted"] else _("refused; the reasons follow"))
+        lines += [str(told["text"]) for told in (answer.get("approval"), answer.get("waiting")) if told]
         plan = answer.get("plan") or {}
         lines += [f"{key}: {plan[key]}" for key in ("image", "runtime_id") if plan.get(key)]
     if made.pools is not None and made.pools.assumed:

@@ -113,6 +113,21 @@ class Hardware(TypedDict):
     capabilities: NotRequired[dict[str, Any]]
 
 
+class LatestFigures(TypedDict):
+    """`part`: machine, job or gpu; `gpu`: the card's index on its node."""
+
+    node: str
+    part: str
+    figures: dict[str, float]
+    gpu: NotRequired[int | None]
+    seen_at: NotRequired[str]
+
+
+class JobHardware(TypedDict):
+    latest: list[LatestFigures]
+    simulated: NotRequired[bool]
+
+
 class RecipeName(TypedDict):
     name: str
     version: str
@@ -333,3 +348,5 @@ class DryRun(TypedDict):
     admitted: bool
     refusals: NotRequired[list[WireRefusal]]
     plan: NotRequired[dict[str, Any] | None]
+    approval: NotRequired[dict[str, Any] | None]  # {text, rules}: who has to approve it, and by which figure
+    waiting: NotRequired[Waiting | None]  # what it would wait for

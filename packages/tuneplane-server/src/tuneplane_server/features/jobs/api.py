@@ -61,7 +61,8 @@ async def submit(
         answer = await services.jobs.dry_run(principal, raw, ingest_address=services.ingest_address)
         response.status_code = 200
         refusals = [refusal.to_json() for refusal in answer.refusals]
-        return {"admitted": not refusals, "refusals": refusals, "plan": answer.plan}
+        told = {"approval": answer.approval, "waiting": answer.waiting}
+        return {"admitted": not refusals, "refusals": refusals, "plan": answer.plan, **told}
     row = await services.jobs.submit(
         principal,
         raw,

@@ -22,10 +22,13 @@ from tuneplane_server.features.jobs.admission.context import AdmissionContext
 from tuneplane_server.features.jobs.admission.duration import longest_run
 from tuneplane_server.features.jobs.admission.rules import admit
 from tuneplane_server.features.jobs.jobspec_input import parse_jobspec
+from tuneplane_server.features.jobs.outlook import approval_view, waiting_as_if
 from tuneplane_server.features.jobs.planning import Planner
 from tuneplane_server.features.jobs.runtimes import ResolvedRuntime
 from tuneplane_server.features.jobs.tables import AttemptRow, IdempotencyRow, JobEventRow, JobRow
 from tuneplane_server.features.projects.service import ProjectService
+from tuneplane_server.features.queue.service import QueueService
+from tuneplane_server.features.queue.views import WaitingView
 from tuneplane_server.wakeups import Wakeups
 from tuneplane_server.web.problems import refused
 
@@ -34,8 +37,12 @@ MAX_KEY = 200
 
 @dataclass(frozen=True)
 class DryRun:
+    """`approval`, `waiting`: what would come of it (`outlook.py`); None where nothing would, or it is refused."""
+
     refusals: list[Refusal]
     plan: dict[str, Any]
+    approval: dict[str, Any] | None
+    waiting: WaitingView | None
 
 
 @dataclass(frozen=True)
@@ -70,9 +77,10 @@ class Submissions:
         planner: Planner,
         projects: ProjectService,
         audit: AuditService,
+        queue: QueueService,
         wakeups: Wakeups,
     ) -> None:
-        self._database, self._clock, self._planner = database, clock, planner
+        self._database, self._clock, self._planner, self._queue = database, clock, planner, queue
         self._projects, self._audit, self._wakeups = projects, audit, wakeups
 
     async def submit(self, request: Request, raw: Any, origin: Origin | None = None) -> JobRow:
@@ -112,7 +120,11 @@ class Submissions:
         """What `submit` would say, and what the job would get. Changes nothing."""
         spec = _parsed(raw)
         context = await self._planner.context(spec, principal, ingest_address, dry_run=True)
-        return DryRun(admit(context), self._planner.preview(context, principal.username))
+        refusals, plan = admit(context), self._planner.preview(context, principal.username)
+        if refusals:
+            return DryRun(refusals, plan, None, None)
+        waiting = await waiting_as_if(self._queue, context, principal, self._clock.now())
+        return DryRun([], plan, approval_view(context), waiting)
 
     async def _first_answer(self, request: Request, digest: str) -> JobRow | None:
         if request.key is None:

@@ -27,7 +27,8 @@ from tuneplane_server.features.hardware.service import HardwareService, machines
 from tuneplane_server.features.jobs import in_queue
 from tuneplane_server.features.jobs.in_queue import QueuedNames, QueueJobs
 
-FRESH_SECONDS = 2.0
+# Longer than the placer's rest between two plans: a console that places never makes one for its readers.
+FRESH_SECONDS = 4.0
 # How long a plan keeps the event loop to itself. A thread would not spare the others: it holds the interpreter's lock for as long
 # as they wait for it, at every one of their steps.
 SLICE_SECONDS = 0.003
@@ -126,10 +127,18 @@ class QueueService:
 
     async def plan(self) -> PlanOf:
         """A plan of this moment."""
+        self._last = await self._made(None)
+        return self._last
+
+    async def with_one_more(self, job: Waiting) -> PlanOf:
+        """The plan as it would be if `job` stood in line as well. Nobody else is told of it."""
+        return await self._made(job)
+
+    async def _made(self, more: Waiting | None) -> PlanOf:
         nodes = await self._hardware.nodes()
         now = self._clock.now()
         async with self._database.session() as session:
-            waiting = await self._jobs.waiting(session)
+            waiting = await self._jobs.waiting(session) + ([] if more is None else [more])
             attempts = {(item.job_id, item.attempt): item for item in await self._jobs.live(session)}
             held = await self._hardware.held(session)
             owners, projects = {job.owner_id for job in waiting}, {job.project_id for job in waiting}
@@ -142,11 +151,9 @@ class QueueService:
             ends_at = None if job is None else latest_end(item.since, job.started_at, job.max_seconds, now)
             live.append(Live(item.job_id, job.owner if job else "", item.holds, ends_at))
         machines = {machine.name: machine for machine in machines_of(nodes)}
-
         steps = in_steps(now, waiting, live, list(machines.values()), accounts, use, drained=drained)
         plan = await _in_slices(steps)
-        self._last = PlanOf(now, plan, {job.job_id: job for job in waiting}, live, machines, nodes)
-        return self._last
+        return PlanOf(now, plan, {job.job_id: job for job in waiting}, live, machines, nodes)
 
     async def recent(self, asked: Collection[Asked] = ()) -> PlanOf:
         """A plan that is at most `FRESH_SECONDS` old and knows these jobs as they are now."""
