@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
+import uvloop
 from fastapi import FastAPI
 
 from tuneplane.i18n import _
@@ -32,7 +33,7 @@ def serve_console(settings: Settings, say: Callable[[str], None]) -> None:
             services: Services = app.state.services
             services.bound_port, services.instance_locked = listener.getsockname()[1], True
             server = _Server(_config(app, settings))
-            asyncio.run(_serve(server, listener, services, say))
+            asyncio.run(_serve(server, listener, services, say), loop_factory=uvloop.new_event_loop)
     finally:
         lock.release()
 
