@@ -17,6 +17,7 @@ from tuneplane_server.features.jobs.query import JobQuery
 from tuneplane_server.features.jobs.tables import AttemptRow, IdempotencyRow, JobEventRow, JobRow
 
 JOBS_AT_ONCE = 500  # in one statement, below every database's limit of parameters
+QUEUE_LOCK = 728_641  # first half of the key of advisory locks by owner
 ROWS_AT_ONCE = 100  # made of what one statement brought: others get their turn before the next ones
 _LIVE = ("starting", "running", "finishing")
 # A spec may be large, and of many jobs at once nobody needs it; whoever reads it all the same learns so from an exception.
@@ -89,6 +90,12 @@ async def ended(session: AsyncSession, project_id: str) -> Sequence[tuple[str, d
 
 async def count_queued(session: AsyncSession, ids: Select[str]) -> int:
     return await session.scalar(select(func.count()).where(JobRow.id.in_(ids), JobRow.phase == "queued")) or 0
+
+
+async def lock_queue_of(session: AsyncSession, owner_id: str) -> None:
+    """Of several submissions of a user, one after the other; until the transaction ends. SQLite has one writer anyway."""
+    if session.get_bind().dialect.name != "sqlite":
+        await session.execute(select(func.pg_advisory_xact_lock(QUEUE_LOCK, func.hashtext(owner_id))))
 
 
 async def count_all(session: AsyncSession) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sqlalchemy.exc import IntegrityError
@@ -20,6 +20,7 @@ from tuneplane_server.features.jobs import repo
 from tuneplane_server.features.jobs.admission.approval import needs_approval
 from tuneplane_server.features.jobs.admission.context import AdmissionContext
 from tuneplane_server.features.jobs.admission.duration import longest_run
+from tuneplane_server.features.jobs.admission.quota import queue_full
 from tuneplane_server.features.jobs.admission.rules import admit
 from tuneplane_server.features.jobs.jobspec_input import parse_jobspec
 from tuneplane_server.features.jobs.outlook import approval_view, waiting_as_if
@@ -150,6 +151,7 @@ class Submissions:
         origin: Origin | None,
     ) -> JobRow:
         project = await self._projects.get_or_create(session, request.owner, context.spec.metadata.project)
+        await self._check_queue(session, request.owner, project.id, context)
         row = self._job_row(request.owner, project.id, context, simulated, origin)
         session.add(row)
         await session.flush()
@@ -165,6 +167,24 @@ class Submissions:
         )
         session.add(_first_event(request.principal, row, origin))
         return row
+
+    async def _check_queue(
+        self, session: AsyncSession, owner: Principal, project_id: str, context: AdmissionContext
+    ) -> None:
+        """Whether there is still room in the queue, counted where the job is inserted: two that were admitted at once may have
+        seen the same last place. Raises as admission does.
+        """
+        limited = [item for item in context.standings.of if item.account.limits.queued_jobs is not None]
+        if not limited:
+            return
+        await repo.lock_queue_of(session, owner.user_id)
+        refusals: list[Refusal] = []
+        for standing in limited:
+            mine = {"owner_id": owner.user_id} if standing.account.scope == "user" else {"project_id": project_id}
+            queued = await repo.count_queued(session, repo.ids_of(**mine))
+            refusals += queue_full(context, replace(standing, queued=queued))
+        if refusals:
+            raise RefusedError(refusals)
 
     def _job_row(
         self, owner: Principal, project_id: str, context: AdmissionContext, simulated: bool, origin: Origin | None

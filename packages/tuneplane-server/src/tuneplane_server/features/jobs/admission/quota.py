@@ -25,7 +25,7 @@ def check(context: AdmissionContext) -> Iterator[Refusal]:
             yield _too_much(context, standing, block, want)
         elif want.gpus and want.seconds is None and _counts_hours(standing):
             yield _length_unknown(context, standing)
-        yield from _queue(context, standing)
+        yield from queue_full(context, standing)
         yield from _storage(context, standing)
 
 
@@ -73,7 +73,8 @@ def _length_unknown(context: AdmissionContext, standing: Standing) -> Refusal:
     )
 
 
-def _queue(context: AdmissionContext, standing: Standing) -> Iterator[Refusal]:
+def queue_full(context: AdmissionContext, standing: Standing) -> Iterator[Refusal]:
+    """Also asked again where the job is inserted, with what is queued then."""
     account, limit = standing.account, standing.account.limits.queued_jobs
     if limit is not None and standing.queued + 1 > limit:
         yield Refusal(
