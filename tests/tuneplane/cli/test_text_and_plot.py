@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from math import inf, nan
+from math import inf, isnan, nan
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tuneplane.cli.job.show_text import age, duration, local_time, moment
-from tuneplane.cli.plot import plot
+from tuneplane.cli.plot import plot, smooth
 from tuneplane.cli.text import clean, fields, table, width, wrap
 
 
@@ -78,6 +78,7 @@ def test_a_curve_between_the_ends_of_all_numbers_is_drawn() -> None:
 
 def test_points_that_are_no_numbers_are_left_out() -> None:
     assert plot([(1, nan), (2, inf)]) == ""
+    assert plot([(nan, 1.0)]) == ""
     assert plot([(1, nan), (2, 5.0)]) != ""
 
 
@@ -100,3 +101,28 @@ def test_times_of_the_wire_are_read() -> None:
     for value in ("2026-01-31T12:00:00Z", "2026-01-31T13:00:00+01:00", "2026-01-31T12:00:00", expected.timestamp()):
         assert moment(value) == expected
     assert age("2026-01-31T12:00:00Z", datetime(2026, 1, 31, 12, 3, tzinfo=UTC)) == "3 min"
+
+
+def test_a_value_that_is_no_number_breaks_the_line() -> None:
+    whole = plot([(0, 0.0), (1, 1.0), (2, 0.0), (3, 1.0)], columns=24, rows=4)
+    broken = plot([(0, 0.0), (1, 1.0), (1.5, nan), (2, 0.0), (3, 1.0)], columns=24, rows=4)
+    dots = [
+        sum(bin(ord(char) - 0x2800).count("1") for char in text if 0x2800 <= ord(char) < 0x2900)
+        for text in (whole, broken)
+    ]
+    assert dots[1] < dots[0]
+    assert whole.splitlines()[0] != broken.splitlines()[0] or whole != broken
+
+
+def test_the_places_below_read_as_they_are_asked_to() -> None:
+    last = plot([(0, 0.0), (3600, 1.0)], columns=30, rows=4, show_x=lambda x: f"<{x:.0f}>").splitlines()[-1]
+    assert "<0>" in last
+    assert last.endswith("<3600>")
+
+
+def test_smoothing_begins_with_the_first_value_and_passes_over_what_is_none() -> None:
+    assert smooth([4.0, 4.0, 4.0], 0.9) == pytest.approx([4.0, 4.0, 4.0])
+    found = smooth([1.0, nan, 3.0], 0.5)
+    assert found[0] == 1.0
+    assert isnan(found[1])
+    assert found[2] == pytest.approx((1.0 * 0.25 + 3.0 * 0.5) / 0.75)

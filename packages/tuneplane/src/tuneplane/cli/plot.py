@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _BLANK = 0x2800
 
+type Point = tuple[float, float]
 
-def plot(points: list[tuple[float, float]], *, columns: int = 60, rows: int = 8) -> str:
-    """The curve through (x, y) points, sorted by x or not, with its bounds on the left and below. Points that are not finite are
-    left out; without any point the text is empty."""
-    known = sorted((x, y) for x, y in points if isfinite(x) and isfinite(y))
+
+def plot(
+    points: Sequence[Point], *, columns: int = 60, rows: int = 8, show_x: Callable[[float], str] = "{:g}".format
+) -> str:
+    """The curve through (x, y) points, sorted by x or not, with its bounds on the left and below. The line breaks where a value
+    is not finite; a place that is not finite is left out; without any point the text is empty. `show_x`: how a place reads."""
+    placed = sorted((point for point in points if isfinite(point[0])), key=lambda point: point[0])
+    known = [point for point in placed if isfinite(point[1])]
     if not known:
         return ""
     low, high = min(y for _x, y in known), max(y for _x, y in known)
@@ -25,9 +31,9 @@ def plot(points: list[tuple[float, float]], *, columns: int = 60, rows: int = 8)
         return round(across * width), round((1 - up) * height)
 
     previous: tuple[int, int] | None = None
-    for x, y in known:
-        here = place(x, y)
-        for column, row in _line(previous or here, here):
+    for x, y in placed:
+        here = place(x, y) if isfinite(y) else None
+        for column, row in _line(previous or here, here) if here else ():
             grid[row // 4][column // 2] |= _DOTS[column % 2][row % 4]
         previous = here
     labels = [f"{high:.4g}", *[""] * (rows - 2), f"{low:.4g}"]
@@ -36,9 +42,20 @@ def plot(points: list[tuple[float, float]], *, columns: int = 60, rows: int = 8)
         f"{label:>{margin}} ┤{''.join(map(chr, cells)).rstrip(chr(_BLANK))}"
         for label, cells in zip(labels, grid, strict=True)
     ]
-    end = f"{last:g}"
-    lines.append(f"{'':>{margin}} └{f'{first:g}':<{max(1, columns - len(end))}}{end}")
+    start, end = show_x(first), show_x(last)
+    lines.append(f"{'':>{margin}} └{start:<{max(1, columns - len(end))}}{end}")
     return "\n".join(lines) + "\n"
+
+
+def smooth(values: Iterable[float], weight: float) -> list[float]:
+    """Exponential moving average, corrected for its start (Kingma & Ba 2015, §3); `weight` from 0 to below 1. What is not finite
+    stays as it is and does not count. The console's curves are smoothed the same way."""
+    average, count, found = 0.0, 0, []
+    for value in values:
+        if isfinite(value):
+            average, count = average * weight + (1 - weight) * value, count + 1
+        found.append(average / (1 - weight**count) if isfinite(value) else value)
+    return found
 
 
 def _share(value: float, low: float, high: float) -> float:

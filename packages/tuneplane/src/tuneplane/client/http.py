@@ -95,6 +95,10 @@ class Console:
     def hardware(self) -> types.Hardware:
         return self._get("/hardware", types.Hardware)
 
+    def job_hardware(self, job: str) -> types.JobHardware:
+        """The newest figures of a run's machines and cards; the curves only in outline."""
+        return self._get(f"{_job(job)}/hardware", types.JobHardware, {"max_points": 8})
+
     def own_quota(self, project: str | None = None) -> types.OwnQuota:
         """The user's limits and use, and those of the project if it is one of theirs."""
         return self._get("/quota", types.OwnQuota, {"project": project})
@@ -195,20 +199,20 @@ class Console:
         return self._pages(lambda cursor: self._get(path, types.EventPage, {"cursor": cursor}))
 
     def logs(self, job: str, **query: Any) -> types.LogPage:
-        """One page; `query`: cursor, limit, attempt, rank, tail, grep, since, fold."""
+        """One page; `query`: cursor, limit, attempt, rank, fd, level, tail, grep, context, since, at, fold."""
         return self._get(f"{_job(job)}/logs", types.LogPage, query)
 
     def metrics(self, job: str, rank: int | None = None) -> types.Metrics:
         return self._get(f"{_job(job)}/metrics", types.Metrics, {"rank": rank})
 
-    def curves(
-        self, job: str, names: list[str], max_points: int | None = None, attempt: int | None = None
-    ) -> types.Curves:
-        params = {"name": names, "max_points": max_points, "attempt": attempt}
+    def curves(self, job: str, names: list[str], max_points: int | None = None, **query: Any) -> types.Curves:
+        """`query`: attempt, rank, x (the axis that every part gets a column for), step_min, step_max."""
+        params = {"name": names, "max_points": max_points, **query}
         return self._get(f"{_job(job)}/curves", types.Curves, params)
 
     def samples(self, job: str, **query: Any) -> types.SamplePage:
-        """One page; `query`: cursor, limit, kind, step, order (oldest or newest)."""
+        """One page; `query`: cursor, limit, kind, step, step_min, step_max, attempt, rank, min_reward, max_reward, grep, order
+        (oldest, newest, highest or lowest)."""
         return self._get(f"{_job(job)}/samples", types.SamplePage, query)
 
     def iterate_samples(self, job: str, **query: Any) -> Iterator[types.SampleItem]:
@@ -216,6 +220,14 @@ class Console:
 
     def artifacts(self, job: str) -> types.Artifacts:
         return self._get(f"{_job(job)}/artifacts", types.Artifacts)
+
+    @contextmanager
+    def streamed(self, job: str, path: str, params: dict[str, Any]) -> Iterator[httpx2.Response]:
+        """The open answer of a call that gives a file: `logs/raw`, `metrics/export`, `samples/export`."""
+        with self._answer("GET", f"{_job(job)}/{path}", params=params, headers={"Accept": "*/*"}, repeat=True) as answer:
+            if not answer.is_success:
+                raise failure(answer, read_body(answer, self.server), self.server)
+            yield answer
 
     @contextmanager
     def artifact_file(self, job: str, attempt: int | None, path: str, offset: int = 0) -> Iterator[httpx2.Response]:

@@ -262,6 +262,9 @@ class LogLine(TypedDict):
     rank: NotRequired[int]
     fd: NotRequired[str]
     time: NotRequired[float | str | None]
+    id: NotRequired[str]
+    level: NotRequired[str | None]
+    match: NotRequired[bool]
 
 
 class LogPage(TypedDict):
@@ -279,6 +282,7 @@ class MetricSummary(TypedDict):
     min: NotRequired[Number | None]
     max: NotRequired[Number | None]
     count: NotRequired[int]
+    attempts: NotRequired[list[int]]
 
 
 class Metrics(TypedDict):
@@ -286,12 +290,13 @@ class Metrics(TypedDict):
 
 
 class CurvePart(TypedDict):
-    """Columns of equal length."""
+    """Columns of equal length. `x`: where the points lie on the axis asked for, None where that is not known."""
 
     attempt: int
     step: list[int]
     value: list[Number]
     time: NotRequired[list[float]]
+    x: NotRequired[list[Number | None] | None]
 
 
 class Curves(TypedDict):
@@ -306,6 +311,7 @@ class SampleItem(TypedDict):
     attempt: NotRequired[int]
     rank: NotRequired[int]
     time: NotRequired[float | str]
+    reward: NotRequired[Number | None]
 
 
 class SamplePage(TypedDict):
