@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from tuneplane_server.domain.estimates import Chain
 from tuneplane_server.domain.fair_share import Turn, in_order
 from tuneplane_server.domain.placement import (
     Assignment,
@@ -151,6 +152,8 @@ def in_steps(
     scheduling = _Scheduling(now, live, machines, accounts, drained=drained)
     yield
     held = [wait for job in waiting if (wait := _held_back(job, now)) is not None]
+    resting = {wait.job_id for wait in held if wait.kind is WaitKind.RESTING}
+    scheduling.will_come({pool.profile for job in waiting if job.job_id in resting for pool in job.pools})
     skipped = {wait.job_id for wait in held}
     ready = {job.job_id: job for job in waiting if job.job_id not in skipped}
     yield
@@ -204,6 +207,12 @@ class _Scheduling:
         self._no_room: set[_Asked] = set()
         self._found: dict[_Asked, tuple[Assignment, ...]] = {}  # as long as nothing is taken
         self._allowed: dict[tuple[str, ...], tuple[Sequence[Reservation], dict[str, NodeRoom]]] = {}
+        self._chains: dict[str, Chain] = {}  # head of a line -> who stands in it
+        self._coming: set[str] = set()  # profiles of jobs that stand before others as soon as they may
+
+    def will_come(self, profiles: Iterable[str]) -> None:
+        """Jobs that want these come into the line by themselves, and perhaps far ahead in it."""
+        self._coming.update(profiles)
 
     def consider(self, job: Waiting) -> Wait:
         """Place the job, or say why it waits."""
@@ -211,6 +220,7 @@ class _Scheduling:
             return Wait(job.job_id, WaitKind.MACHINES)
         over = self._over_quota(job)
         if over is not None:
+            self.will_come(pool.profile for pool in job.pools)
             return over
         self._position += 1
         if self._drained:
@@ -293,16 +303,39 @@ class _Scheduling:
     def _wait(self, job: Waiting, before: Sequence[Reservation]) -> Wait:
         if before and self._place(job.pools, ()) is not None:
             in_its_way = (line for line in before if self._place(job.pools, (line,)) is None)
-            return Wait(job.job_id, WaitKind.TURN, self._position, behind=next(in_its_way, before[0]).job_id)
+            behind, latest = next(in_its_way, before[0]).job_id, self._behind(job)
+            return Wait(job.job_id, WaitKind.TURN, self._position, behind=behind, estimate=latest)
         kind = WaitKind.CARDS if job.gpus else WaitKind.CPUS
-        profiles = {pool.profile for pool in job.pools}
-        if any(profiles & line.profiles for line in self._lines):
-            return Wait(job.job_id, kind, self._position)
-        contended = _claims_cpus(job.pools) and any(_claims_cpus(line.pools) for line in self._lines)
+        if any(_profiles(job) & line.profiles for line in self._lines):
+            return Wait(job.job_id, kind, self._position, estimate=self._behind(job))
+        # Two lines want different cards; where both want CPUs of the same machines, the second one's moment is no promise.
+        contended = self._contended(job, self._lines)
         line = reserve(job.job_id, job.pools, self.rooms, self._endings, self._machines)
         self._lines.append(line)
-        # Two lines want different cards; where both want CPUs of the same machines, the second one's moment is no promise.
-        return Wait(job.job_id, kind, self._position, estimate=None if contended else line.starts_at)
+        estimate = None if contended else line.starts_at
+        chain = self._chains[line.job_id] = Chain(lambda start, limit: latest_end(start, None, limit, self._now))
+        chain.add(job.pools, estimate, job.max_seconds)
+        return Wait(job.job_id, kind, self._position, estimate=estimate)
+
+    def _behind(self, job: Waiting) -> datetime | None:
+        """When a job behind the head of a line starts at the latest, and who stands behind it may count on that."""
+        mine = [line for line in self._lines if _profiles(job) & line.profiles]
+        others = [line for line in self._lines if line not in mine]
+        known = len(mine) == 1 and not _profiles(job) & self._coming and not self._contended(job, others)
+        limited = any(key in self._accounts for key in _accounts_of(job))  # a quota may keep it although there is room
+        chains = [self._chains[line.job_id] for line in mine]
+        latest = chains[0].latest_start(job.pools) if known and not limited else None
+        for chain in chains:
+            chain.add(job.pools, latest, job.max_seconds)
+        return latest
+
+    @staticmethod
+    def _contended(job: Waiting, others: Iterable[Reservation]) -> bool:
+        return _claims_cpus(job.pools) and any(_claims_cpus(line.pools) for line in others)
+
+
+def _profiles(job: Waiting) -> set[str]:
+    return {pool.profile for pool in job.pools}
 
 
 def _accounts_of(job: Waiting) -> tuple[AccountKey, AccountKey]:
