@@ -16,10 +16,10 @@ class GrowingFile:
     """
 
     def __init__(self, path: str) -> None:
+        self._fd: Optional[int] = None
         self.path = path
         self.offset = 0
         self.restarts = 0
-        self._fd: Optional[int] = None
         self._identity = (0, 0)
         self._anchor = b""
 
@@ -73,6 +73,9 @@ class GrowingFile:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+    def __del__(self) -> None:
+        self.close()
 
     def _before(self, offset: int) -> bytes:
         """The last bytes before `offset`: when they change, what was read is not there any more."""
