@@ -6,7 +6,7 @@ import base64
 import itertools
 from urllib.parse import quote
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuneplane.runner.output import Chunk
@@ -17,6 +17,7 @@ letters = st.text(alphabet="ab1/", max_size=12)
 values = st.text(alphabet="ab1/+é", min_size=6, max_size=14)
 
 
+@settings(deadline=None)
 @given(values, st.lists(st.one_of(letters, st.none()), max_size=8), st.data())
 def test_reads_of_any_size(value: str, parts: list[str | None], data: st.DataObject) -> None:
     redactor = Redactor({"S": value})
@@ -31,6 +32,7 @@ def test_reads_of_any_size(value: str, parts: list[str | None], data: st.DataObj
     assert shown == redactor.raw(output)
 
 
+@settings(deadline=None)
 @given(st.text(min_size=6, max_size=30), st.binary(max_size=8), st.binary(max_size=8))
 def test_base64_urls_and_text_of_any_value(value: str, before: bytes, after: bytes) -> None:
     raw = value.strip().encode("utf-8", "surrogatepass")
@@ -43,6 +45,7 @@ def test_base64_urls_and_text_of_any_value(value: str, before: bytes, after: byt
     assert redactor.json({value.strip(): [value.strip()]}) == {"[redacted:S]": ["[redacted:S]"]}
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=5))
 def test_output_without_a_secret_is_untouched(output: bytes, cuts: list[int]) -> None:
     chunks, shown = RedactedChunks(Redactor({"S": "never-in-there-0123456789"})), b""

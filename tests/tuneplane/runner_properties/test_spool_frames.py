@@ -25,6 +25,7 @@ bodies = st.dictionaries(
 records = st.tuples(st.sampled_from(STREAMS), st.integers(0, 3), bodies)
 
 
+@settings(deadline=None)
 @given(st.lists(records, max_size=8), st.binary(max_size=40), st.integers(0, 10_000), st.integers(0, 7))
 def test_frames_survive_what_lies_between_them(
     written: list[tuple[str, int, dict[str, object]]], garbage: bytes, cut: int, place: int
@@ -42,12 +43,13 @@ def test_frames_survive_what_lies_between_them(
     assert part[end:].count(b"\n") == 0
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_bytes_that_are_no_spool_are_no_records(data: bytes) -> None:
     assert frames.decode(data)[0] == []
 
 
-@settings(max_examples=25)  # each syncs files
+@settings(deadline=None, max_examples=25)  # each syncs files
 @given(st.lists(records, min_size=1, max_size=12), st.data())
 def test_a_spool_that_is_torn_and_continued_gives_every_whole_record_once(
     written: list[tuple[str, int, dict[str, object]]], data: st.DataObject

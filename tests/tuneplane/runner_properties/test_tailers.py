@@ -7,7 +7,7 @@ import struct
 import tempfile
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tuneplane.runner.test_event_files import name, record, simple
@@ -25,6 +25,7 @@ words = st.sampled_from(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(lines, st.data())
 def test_lines_that_come_in_pieces_count_once(written: list[bytes], data: st.DataObject) -> None:
     content = b"".join(line + b"\n" for line in written)
@@ -41,6 +42,7 @@ def test_lines_that_come_in_pieces_count_once(written: list[bytes], data: st.Dat
         assert list(tail.lines(final=True)) == []
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["write", "cut", "rotate", "remove", "look"]), max_size=20))
 def test_no_line_comes_twice_whatever_happens_to_the_file(events: list[str]) -> None:
     """Each line has a number of its own; what is cut or removed unread may be missing."""
@@ -65,6 +67,7 @@ def test_no_line_comes_twice_whatever_happens_to_the_file(events: list[str]) -> 
     assert numbers == sorted(set(numbers))
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200) | st.text(alphabet='{}[]",:1eE-.NaInfity stpda', max_size=80).map(str.encode))
 def test_json_lines_of_any_bytes(line: bytes) -> None:
     try:
@@ -74,6 +77,7 @@ def test_json_lines_of_any_bytes(line: bytes) -> None:
     assert found is None or all(isinstance(value, (int, float)) for value in found.values.values())
 
 
+@settings(deadline=None)
 @given(st.sampled_from(sorted(SHAPES)), st.lists(words, max_size=30), st.integers(1, 40))
 def test_printed_lines_of_any_words(shape: str, said: list[str], size: int) -> None:
     data = "".join(said).encode() + b"\n"
@@ -84,6 +88,7 @@ def test_printed_lines_of_any_words(shape: str, said: list[str], size: int) -> N
     assert all(math.isfinite(one.step) and one.values for one in at_once)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_events_of_any_bytes(message: bytes) -> None:
     try:
@@ -93,6 +98,7 @@ def test_events_of_any_bytes(message: bytes) -> None:
     assert all(isinstance(value, float) for value in event.values.values())
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_event_files_of_any_bytes(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -100,6 +106,7 @@ def test_event_files_of_any_bytes(content: bytes) -> None:
         assert list(TensorboardTail(folder).scalars(1.0)) == []
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=30), max_size=5), st.integers(0, 10_000), st.integers(1, 255))
 def test_a_bit_that_flips_costs_at_most_what_follows_it(payloads: list[bytes], place: int, flip: int) -> None:
     content = bytearray(b"".join(map(record, payloads)))
@@ -120,6 +127,7 @@ def test_a_bit_that_flips_costs_at_most_what_follows_it(payloads: list[bytes], p
     assert all(one in rest for one in found[before:]), "what is found behind it was written behind it"
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(width=32), max_size=6), st.data())
 def test_points_of_a_file_that_grows_count_once(written: list[float], data: st.DataObject) -> None:
     content = b"".join(record(simple("a", step, value)) for step, value in enumerate(written))
