@@ -62,6 +62,26 @@ TREE: dict[str, Command | Group] = {
         },
         JOBS,
     ),
+    "alert": Group(
+        N_("Say what you want to be told about the runs of a project"),
+        {
+            "ls": Command(N_("List the rules, and what fires now"), f"{_HERE}.alert.ls"),
+            "set": Command(N_("Make a rule or change one"), f"{_HERE}.alert.set"),
+            "rm": Command(N_("Remove a rule"), f"{_HERE}.alert.rm"),
+        },
+        JOBS,
+    ),
+    "webhook": Group(
+        N_("Say where a project's alerts are sent"),
+        {
+            "ls": Command(N_("List the webhooks"), f"{_HERE}.webhook.ls"),
+            "add": Command(N_("Add a webhook, and show its secret once"), f"{_HERE}.webhook.add"),
+            "rm": Command(N_("Remove a webhook"), f"{_HERE}.webhook.rm"),
+            "test": Command(N_("Send a test message"), f"{_HERE}.webhook.test"),
+            "log": Command(N_("Show what was sent, and how it went"), f"{_HERE}.webhook.log"),
+        },
+        JOBS,
+    ),
     "login": Command(N_("Log in to a console"), f"{_HERE}.login", CONSOLE),
     "logout": Command(N_("Log out: the token stops working"), f"{_HERE}.logout", CONSOLE),
     "server": Group(

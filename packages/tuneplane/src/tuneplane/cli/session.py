@@ -15,6 +15,7 @@ from tuneplane.lab.find import Lab, find_lab
 
 if TYPE_CHECKING:
     from tuneplane.client.admin import Administration
+    from tuneplane.client.alerts import AlertConsole
 
 
 def open_console(wanted: str | None, *, anonymous: bool = False) -> Console:
@@ -27,6 +28,13 @@ def open_administration(wanted: str | None) -> Administration:
     from tuneplane.client.admin import Administration
 
     return _opened(Administration, choose(wanted))
+
+
+def open_alerts(wanted: str | None) -> AlertConsole:
+    """The chosen console, with the calls for alerts and webhooks."""
+    from tuneplane.client.alerts import AlertConsole
+
+    return _opened(AlertConsole, choose(wanted))
 
 
 def console_for(server: Server, *, anonymous: bool = False) -> Console:

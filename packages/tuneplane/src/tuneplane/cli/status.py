@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
+from tuneplane.cli.hardware_text import machines_text
 from tuneplane.cli.job.show_text import age, state_word, why
 from tuneplane.cli.options import json_option, server_option, tp_command
 from tuneplane.cli.quota_text import drain_line, use_rows, whose
@@ -50,6 +51,7 @@ def _ask(console: Console, server: Server, project: str | None) -> dict[str, Any
         "server": {"name": server.name or None, "url": server.url, **info},
         "username": me["username"],
         "quota": _quota(console, project),
+        "machines": _machines(console),
         "same_catalog": info.get("catalog_digest") == catalog_digest(),
         "active": [job for job in recent if job["phase"] not in TERMINAL_PHASES],
     }
@@ -61,6 +63,14 @@ def _quota(console: Console, project: str | None) -> OwnQuota | None:
         return console.own_quota(project)
     except NotFoundError:
         return None
+
+
+def _machines(console: Console) -> list[dict[str, Any]]:
+    """Empty when the console is too old to measure them."""
+    try:
+        return console.hardware().get("nodes") or []
+    except NotFoundError:
+        return []
 
 
 def _write_quota(quota: OwnQuota) -> None:
@@ -92,6 +102,7 @@ def _write_text(value: dict[str, Any]) -> None:
     )
     if value["quota"] is not None:
         _write_quota(value["quota"])
+    write(machines_text(value["machines"]))
     active: list[Job] = value["active"]
     if not active:
         write("\n" + _("nothing is running or waiting") + "\n")

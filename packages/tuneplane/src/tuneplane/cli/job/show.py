@@ -6,6 +6,7 @@ from itertools import islice
 
 import click
 
+from tuneplane.cli.hardware_text import run_text
 from tuneplane.cli.job.ids import find_job
 from tuneplane.cli.job.next_steps import next_steps
 from tuneplane.cli.job.show_attempts import attempts_text
@@ -14,7 +15,9 @@ from tuneplane.cli.job.show_waiting import waiting_text
 from tuneplane.cli.options import job_argument, json_option, server_option, tp_command
 from tuneplane.cli.session import open_console
 from tuneplane.cli.text import clean, fields, table, write, write_json
-from tuneplane.client.types import Job, JobEvent
+from tuneplane.client.errors import NotFoundError
+from tuneplane.client.http import Console
+from tuneplane.client.types import Job, JobEvent, LatestFigures
 from tuneplane.i18n import _
 
 MAX_EVENTS = 200
@@ -33,6 +36,7 @@ MAX_DETAIL_LINES = 10
 def command(job: str, events: bool, server: str | None, as_json: bool) -> None:
     with open_console(server) as console:
         found = console.job(find_job(console, job))
+        hardware = _hardware(console, found)
         history = list(islice(console.iterate_events(found["id"]), MAX_EVENTS)) if events else []
     if as_json:
         write_json({**found, "events": history} if events else found)
@@ -41,8 +45,19 @@ def command(job: str, events: bool, server: str | None, as_json: bool) -> None:
     write(_why(found))
     write(attempts_text(found))
     write(_latest(found))
+    write(run_text(hardware))
     write(_next(found))
     write(_history(history))
+
+
+def _hardware(console: Console, job: Job) -> list[LatestFigures]:
+    """Of a run that runs; empty when the console is too old to measure it."""
+    if job["phase"] != "running":
+        return []
+    try:
+        return console.job_hardware(job["id"])["latest"]
+    except NotFoundError:
+        return []
 
 
 def _summary(job: Job) -> str:

@@ -1,0 +1,1 @@
+"""`tp alert …`: what a project is told about its runs."""

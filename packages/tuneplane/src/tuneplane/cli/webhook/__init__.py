@@ -1,0 +1,1 @@
+"""`tp webhook …`: where a project's alerts are sent."""
