@@ -177,7 +177,7 @@ def test_keyboard_language_and_colours(signed_in: Page, job: Job) -> None:
     signed_in.keyboard.press("j")
     signed_in.keyboard.press("Enter")
     signed_in.wait_for_url(f"**/jobs/{job.id}")
-    signed_in.keyboard.press("5")
+    signed_in.keyboard.press("6")
     expect(signed_in.locator("#panel.events")).to_be_visible()
     signed_in.keyboard.press("t")
     signed_in.keyboard.press("t")

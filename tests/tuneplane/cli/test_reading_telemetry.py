@@ -119,7 +119,7 @@ class TestMetrics:
             kept = [
                 part
                 | {
-                    name: [v for v, s in zip(part[name], part["step"], strict=True) if s >= least]
+                    name: [v for v, s in zip(part[name], part["step"], strict=True) if int(s) >= least]
                     for name in ("value", "step")
                 }
                 for part in parts

@@ -53,6 +53,7 @@ async def samples(
         "q": q.strip(),
     }
     shown: Order = order or "newest"
+    usage = await services.telemetry.usage(row.id)  # before the samples: what comes in between is told by the stream
     page = await services.telemetry.samples.page(
         row.id,
         _filter(chosen),
@@ -68,7 +69,8 @@ async def samples(
         "samples",
         samples=[view.present(sample) for sample in page.items],
         samples_cursor=encode_place(page.place, shown) if page.place else "",
-        samples_dropped=(await services.telemetry.usage(row.id)).sample_dropped,
+        samples_dropped=usage.sample_dropped,
+        samples_stored=usage.sample_count,
         chosen=chosen,
         exported=_exported(chosen),
         filtered=any(value not in ("", None) for name, value in chosen.items() if name != "order"),

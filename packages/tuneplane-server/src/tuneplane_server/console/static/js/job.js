@@ -15,11 +15,15 @@ const WORDS = {
 /** The stream of the job on this page; null when the job has ended. Views subscribe to it. */
 export let stream = null;
 
+/** How many samples the job has, as the stream said last; 0 before it said so. */
+export let sampleCount = 0;
+
 export function mount(element) {
   if (element.dataset.live !== "yes") return markTab();
   stream = new JobStream(element.dataset.job);
   stream.addEventListener("job", (event) => onJob(event.detail));
   stream.addEventListener("metrics", (event) => onMetrics(event.detail));
+  stream.addEventListener("samples", (event) => (sampleCount = event.detail?.count ?? sampleCount));
   stream.addEventListener("state", (event) => showState(event.detail));
   stream.start();
   document.dispatchEvent(new CustomEvent("tp:stream"));
