@@ -84,7 +84,7 @@ class Console:
             [BIN / "tuneplane-server", "serve"], env=self.env, stdout=log, stderr=log, start_new_session=True
         )
         log.close()
-        wait_until("the console answers", self._up, 30)
+        wait_until("the console answers", self._up, 90)
         return self
 
     def _up(self) -> bool:
@@ -107,16 +107,16 @@ class Console:
         """SIGKILL to the console process alone, as a crash would end it."""
         assert self.process is not None
         os.kill(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(60)
 
     def stop(self) -> None:
         if self.process is not None and self.running:
             self.process.terminate()
             try:
-                self.process.wait(20)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-                self.process.wait(5)
+                self.process.wait(60)
                 raise AssertionError(f"the console did not end at SIGTERM\n{self.log()[-3000:]}") from None
 
     def admin(self, *arguments: str, text: str = "") -> str:
@@ -127,7 +127,7 @@ class Console:
             input=text,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr

@@ -25,7 +25,7 @@ import pytest
 from tests.e2e.harness import Client, Console, free_port, wait_until
 from tests.e2e.refusals import Untouched, codes, refuse, refused
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 SUBMIT = ("submit", "first", "--profile", "cpu")
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 

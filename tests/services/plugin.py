@@ -8,6 +8,7 @@ cannot run, the test is skipped with the reason, or fails if this run must be co
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import uuid
 from collections.abc import Callable, Generator, Iterator
@@ -94,6 +95,8 @@ def _must_be_complete() -> bool:
 
 def _neutral_environment() -> None:
     """The settings, the credentials and the language of whoever runs the tests are not the tests'."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's job in the background, and all it starts
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in list(os.environ):
         if (
             (

@@ -26,7 +26,7 @@ def wait_gone(process: ProcessId) -> bool:
         descriptor = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return True
-    gone = bool(select.select([descriptor], [], [], 20)[0])
+    gone = bool(select.select([descriptor], [], [], 60)[0])
     os.close(descriptor)
     return gone or not process.alive()
 

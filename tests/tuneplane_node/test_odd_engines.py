@@ -95,7 +95,7 @@ async def test_one_slow_look_does_not_hold_the_others(tmp_path: Path, monkeypatc
     socket = tmp_path / "s"
     bench = Bench("docker", f"unix://{socket}", "any:1", tmp_path)
     async with engine_saying(socket, None, healthy_version=True):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             seen = await asyncio.gather(*(bench.engine.observe(bench.handle(f"job-{number}")) for number in range(50)))
     assert {each.state for each in seen} == {"unknown"}
     await bench.engine.close()

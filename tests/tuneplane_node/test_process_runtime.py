@@ -194,7 +194,7 @@ async def test_what_a_launcher_leaks_into_the_supervisor_is_let_go(process_bench
     os.close(answer_write)
     await supervisor.communicate(json.dumps(launch).encode())
     with os.fdopen(answer_read, "rb") as pipe:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             assert json.loads(await asyncio.to_thread(pipe.read)) == {"status": "started"}
     assert not (record / "exit.json").exists()
     process_bench.let_go()

@@ -61,7 +61,7 @@ def operator(tmp_path: Path) -> Iterator[Operator]:
     for process in operator.started:
         if process.poll() is None:
             process.kill()
-        process.wait(10)
+        process.wait(60)
         assert process.stdout is not None
         process.stdout.close()
 
@@ -80,7 +80,7 @@ def test_the_first_start_prints_a_link_that_makes_the_administrator(operator: Op
     assert made.status_code == 201
     assert httpx2.get(f"{address}/readyz", timeout=30).status_code == 200
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     assert operator.run("setup-link").returncode == 1
     assert (operator.folder / "console" / "tuneplane.db").exists()
 
@@ -96,7 +96,7 @@ def test_one_data_directory_has_one_console_and_admin_commands_work_beside_it(op
     me = httpx2.get(f"{address_of(lines)}/api/v1/me", headers={"Authorization": f"Bearer {token}"}, timeout=30)
     assert me.json()["username"] == "ada"
     first.kill()
-    first.wait(10)
+    first.wait(60)
     again, _lines = operator.serve(READY="TunePlane console")  # the lock of a killed console is free
     assert again.poll() is None
 
@@ -170,5 +170,5 @@ def test_it_serves_from_postgres(operator: Operator, postgres_settings: Callable
     process, lines = operator.serve(**env)
     assert httpx2.get(f"{address_of(lines)}/api/v1/server", timeout=30).json()["setup_needed"] is True
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     assert not (operator.folder / "console" / "tuneplane.db").exists()

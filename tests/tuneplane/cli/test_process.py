@@ -35,7 +35,7 @@ def test_ctrl_c_is_130_and_quiet(console: ScriptedConsole) -> None:
     console.server.answers[f"{API}/jobs/{RUN}/logs"] = first_page
     environment = {**os.environ, "TUNEPLANE_TOKEN": console.token, "TUNEPLANE_SERVER": console.url}
     running = subprocess.Popen([*TP, "job", "logs", RUN, "-f"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
-    out, err = running.communicate(timeout=30)
+    out, err = running.communicate(timeout=60)
     assert (running.returncode, out, err) == (130, b"", b"")
 
 
@@ -69,7 +69,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(console: ScriptedConsole) -> No
     running.stdout.close()
     err = running.stderr.read()
     running.stderr.close()
-    assert running.wait(30) == 141
+    assert running.wait(60) == 141
     assert err == b""
 
 

@@ -14,11 +14,16 @@ from tests.tuneplane.report.scripts import environment, run_script
 
 
 def test_every_point_of_a_burst_arrives(tmp_path: Path) -> None:
+    # finish() gives up after two seconds, which a busy machine needs for more than the end of such a queue.
     code = """
-from tuneplane.report import log, finish
+import time
+from tuneplane.report import log, finish, session
 values = {"train/m%d" % i: 0.5 + i for i in range(8)}
 for step in range(20000):
     log(values, step)
+end = time.monotonic() + 60
+while session._recorder.queue and time.monotonic() < end:
+    time.sleep(0.01)
 finish()
 """
     found = run_script(tmp_path, code)

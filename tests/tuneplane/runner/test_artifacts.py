@@ -107,8 +107,8 @@ def test_the_watcher_announces_a_checkpoint_once_and_hashes_it_during_the_run(
     hasher = Watched(capsule.out_dir)
     watcher = Watcher(capsule, hasher, {"checkpoints/checkpoint-1": None}, str(tmp_path), event)
     watcher.start()
-    assert seen.wait(20)
-    assert hashed.wait(20)
+    assert seen.wait(60)
+    assert hashed.wait(60)
     watcher.stop()
     assert events == [("checkpoint", {"path": "checkpoints/checkpoint-2", "step": 2})]
     assert any(hasher.known(facts) for facts in walk(capsule.out_dir, never))

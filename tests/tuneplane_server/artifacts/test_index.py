@@ -209,7 +209,7 @@ async def test_hashing_stops_when_it_is_cancelled_and_goes_on_later(run, monkeyp
 
     def waits_to_be_stopped(out_dir, path, stop):
         loop.call_soon_threadsafe(begun.set)
-        assert stop.wait(30)
+        assert stop.wait(60)
         return original(out_dir, path, stop)
 
     monkeypatch.setattr(service, "sha256_of", waits_to_be_stopped)

@@ -255,7 +255,7 @@ async def test_a_wake_up_makes_a_loop_look_at_once(database: Database) -> None:
 
 
 async def _handled(role: Role, count: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(role.handled) < count:
             role.moved.clear()
             await role.moved.wait()

@@ -95,7 +95,7 @@ async def test_a_turn_is_given_up_by_who_fails(database: Database) -> None:
     with pytest.raises(RuntimeError, match="no"):
         async with database.turn_to_write():
             raise RuntimeError("no")
-    async with asyncio.timeout(30), database.begin() as session:
+    async with asyncio.timeout(60), database.begin() as session:
         session.add(user("ada"))
 
 
@@ -193,6 +193,6 @@ async def test_a_cancelled_writer_keeps_no_lock_even_while_its_exception_lives(d
         with pytest.raises(asyncio.CancelledError) as caught:
             await task
         exceptions.append(caught.value)
-        async with asyncio.timeout(5), database.begin() as session:
+        async with asyncio.timeout(60), database.begin() as session:
             await session.execute(text("update users set admin = true"))
     assert len(exceptions) == 30

@@ -49,7 +49,7 @@ class Stage:
 
     async def ended(self, handle: Handle) -> Observation:
         """The first observation that is not `running`."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 seen = await self.executor.observe(handle)
                 if not seen.running:

@@ -19,7 +19,7 @@ from tuneplane_server.features.telemetry.log_reader import LogQuery
 
 async def until(holds):
     """Others run until it is so."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110 - what is waited for is a number, not an event
             await asyncio.sleep(0)
 

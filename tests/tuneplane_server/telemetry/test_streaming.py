@@ -44,7 +44,7 @@ class Follower:
     async def next(self, count=1, *, pings=False):
         found = []
         while len(found) < count:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 text = (await anext(self._events)).decode()
             lines = dict(line.split(": ", 1) for line in text.strip().split("\n"))
             if pings or lines["event"] != "ping":
