@@ -16,9 +16,9 @@ from arro3.io import read_parquet
 from tests.tuneplane_server.telemetry.build import JOB, START, metric, metrics
 from tuneplane_server.domain import series_codec
 from tuneplane_server.features.telemetry.exports import rows
+from tuneplane_server.features.telemetry.exports.columns import METRICS, Column, Part
 from tuneplane_server.features.telemetry.exports.lines import FORMULA, csv_lines
 from tuneplane_server.features.telemetry.exports.parquet import parquet_file
-from tuneplane_server.features.telemetry.exports.tables import METRICS, Column, Part
 from tuneplane_server.features.telemetry.records import Batch, MetricRecord, Sample, SampleRecord
 from tuneplane_server.features.telemetry.tables import BLOCK_POINTS
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
 from tuneplane.i18n import _
 from tuneplane_server.domain import downsample
 from tuneplane_server.features.accounts.deps import Reader, services_of
-from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.features.telemetry import shapes
 from tuneplane_server.features.telemetry.answers import described, json_answer
 from tuneplane_server.features.telemetry.curves import NAMES_AT_ONCE, CurveQuery
 from tuneplane_server.web.problems import refused
+
+if TYPE_CHECKING:
+    from tuneplane_server.features.jobs.tables import JobRow
 
 router = APIRouter(prefix="/api/v1", tags=["telemetry"])
 

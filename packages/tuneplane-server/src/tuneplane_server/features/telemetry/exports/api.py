@@ -11,10 +11,10 @@ from starlette.responses import StreamingResponse
 
 from tuneplane_server.features.accounts.deps import Reader, services_of
 from tuneplane_server.features.telemetry.curves import NAMES_AT_ONCE
+from tuneplane_server.features.telemetry.exports.columns import METRICS, SAMPLES, Column, Part
 from tuneplane_server.features.telemetry.exports.lines import csv_head, csv_lines, json_lines
 from tuneplane_server.features.telemetry.exports.parquet import parquet_file
 from tuneplane_server.features.telemetry.exports.rows import metric_rows, sample_rows
-from tuneplane_server.features.telemetry.exports.tables import METRICS, SAMPLES, Column, Part
 from tuneplane_server.features.telemetry.samples_api import Filter
 
 router = APIRouter(prefix="/api/v1/jobs/{job_id}", tags=["telemetry"])

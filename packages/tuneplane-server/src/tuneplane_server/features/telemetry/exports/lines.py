@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tuneplane_server.domain.series_codec import json_number, non_finite_name
-from tuneplane_server.features.telemetry.exports.tables import Column, Part
+from tuneplane_server.features.telemetry.exports.columns import Column, Part
 
 # A spreadsheet takes a cell that begins so for a formula (OWASP, CSV injection): an apostrophe makes it text.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import IO, Any, cast
 
-from tuneplane_server.features.telemetry.exports.tables import Column, Part
+from tuneplane_server.features.telemetry.exports.columns import Column, Part
 
 ROW_GROUP = 1 << 16
 QUEUED = 8  # portions of bytes that wait to be sent

@@ -11,7 +11,7 @@ import msgspec
 from tuneplane_server.db.engine import Database
 from tuneplane_server.domain import series_codec
 from tuneplane_server.domain.series_codec import Columns
-from tuneplane_server.features.telemetry.exports.tables import Part
+from tuneplane_server.features.telemetry.exports.columns import Part
 from tuneplane_server.features.telemetry.repo import curves as repo
 from tuneplane_server.features.telemetry.repo.metrics import Series
 from tuneplane_server.features.telemetry.repo.samples import SampleFilter
