@@ -105,6 +105,7 @@ async def running(services: Services, *, roles: bool) -> AsyncIterator[None]:
     await migrations.upgrade(services.database)
     await asyncio.to_thread(services.storage.prepare)
     await services.wakeups.open()
+    services.loop_lag.start()
     try:
         await services.executor.open()
         if roles:
@@ -114,6 +115,7 @@ async def running(services: Services, *, roles: bool) -> AsyncIterator[None]:
     finally:
         if services.running_roles is not None:
             await services.duty.stop()
+        await services.loop_lag.stop()
         await services.wakeups.close()
         await services.accounts.limits.close()
         await services.telemetry.close()

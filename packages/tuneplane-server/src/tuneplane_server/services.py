@@ -43,6 +43,7 @@ from tuneplane_server.features.telemetry.limits import TelemetryLimits
 from tuneplane_server.features.telemetry.service import TelemetryService
 from tuneplane_server.findings import Findings
 from tuneplane_server.instance import instance_id
+from tuneplane_server.meters import LoopLag, Meters
 from tuneplane_server.sealing import Sealer, load_sealer
 from tuneplane_server.settings import Settings
 from tuneplane_server.storage.layout import StorageRoot
@@ -99,6 +100,14 @@ class Services:
     @cached_property
     def database(self) -> Database:
         return Database(self.settings.database)
+
+    @cached_property
+    def meters(self) -> Meters:
+        return Meters()
+
+    @cached_property
+    def loop_lag(self) -> LoopLag:
+        return LoopLag()
 
     @cached_property
     def findings(self) -> Findings:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import structlog
@@ -12,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from tuneplane_server.background.roles import RoleHealth
 from tuneplane_server.domain.findings import FINDINGS
 from tuneplane_server.features.hardware.service import Profile
+from tuneplane_server.meters import LATENCY_BOUNDS, OUTCOMES, Histogram, Meters
 from tuneplane_server.services import Services
 from tuneplane_server.storage.space import Space
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+DELIVERY_STATES = ("pending", "delivered", "failed")
 PHASES = ("queued", "starting", "running", "finishing", "succeeded", "failed", "cancelled", "lost")
 
 
@@ -36,6 +38,11 @@ class Gauges:
     consoles: int
     redis: bool | None
     findings: frozenset[str]
+    meters: Meters = field(default_factory=Meters)
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    lag: float = 0.0
+    dropped: Mapping[str, int] | None = None
+    deliveries: Mapping[str, int] | None = None
 
     def collect(self) -> Iterator[Metric]:
         yield _gauge("tuneplane_up", "1 while the console answers", 1)
@@ -47,8 +54,27 @@ class Gauges:
         yield _gauge("tuneplane_consoles", "Live consoles on this database, this one included", self.consoles)
         if self.redis is not None:
             yield _gauge("tuneplane_redis_up", "1 while Redis answers", float(self.redis))
+        yield from self._telemetry()
+        yield _gauge("tuneplane_loop_lag_seconds", "Worst delay of the event loop in the last minute", self.lag)
         found = [(code, float(code in self.findings)) for code in sorted(FINDINGS)]
         yield _labelled("tuneplane_finding", "1 while this is wrong with the console", "code", found)
+
+    def _telemetry(self) -> Iterator[Metric]:
+        meters = self.meters
+        batches = [(outcome, meters.batches[outcome]) for outcome in OUTCOMES]
+        yield _counted("tuneplane_ingest_batches", "Batches of this console by outcome", batches, "outcome")
+        records = [(outcome, meters.records[outcome]) for outcome in ("accepted", "duplicate")]
+        yield _counted("tuneplane_ingest_records", "Records in stored batches", records, "outcome")
+        yield _total("tuneplane_ingest_bytes", "Bytes of batches as they came", meters.bytes)
+        yield _total("tuneplane_ingest_points", "Points of metrics that were new", meters.points)
+        yield _histogram("tuneplane_ingest_write_seconds", "From a read batch to its commit", meters.writes)
+        yield _labelled("tuneplane_queue_length", "What waits in this console", "queue", sorted(self.waiting.items()))
+        if self.dropped is not None:
+            text = "What quotas of all kept runs did not let in"
+            yield _labelled("tuneplane_telemetry_dropped", text, "kind", sorted(self.dropped.items()))
+        if self.deliveries is not None:
+            states = [(state, self.deliveries.get(state, 0)) for state in DELIVERY_STATES]
+            yield _labelled("tuneplane_webhook_deliveries", "Kept webhook deliveries by state", "state", states)
 
     def _rows(self) -> Iterator[Metric]:
         known = self.phases is not None and self.profiles is not None
@@ -77,9 +103,10 @@ class Gauges:
 
 async def read_gauges(services: Services, roles: Sequence[RoleHealth]) -> Gauges:
     redis = None if services.settings.redis_url is None else services.wakeups.connected.is_set()
-    phases = profiles = None
+    phases = profiles = dropped = deliveries = None
     try:
         phases, profiles = await services.jobs.phase_counts(), await services.hardware.profiles()
+        dropped, deliveries = await services.telemetry.dropped(), await services.webhooks.counts()
     except (SQLAlchemyError, OSError) as error:  # what the process knows of itself is worth more then, not less
         log.warning("the database did not answer for the metrics", error=type(error).__name__)
     return Gauges(
@@ -90,6 +117,11 @@ async def read_gauges(services: Services, roles: Sequence[RoleHealth]) -> Gauges
         consoles=1 if services.running_roles is None else len(services.duty.consoles.live),
         redis=redis,
         findings=frozenset(finding.code for finding in services.findings.all()),
+        meters=services.meters,
+        waiting={"ingest": services.ingest.gate.waiting, "writes": services.telemetry.waiting},
+        lag=services.loop_lag.worst,
+        dropped=dropped,
+        deliveries=deliveries,
     )
 
 
@@ -108,10 +140,26 @@ def _labelled(name: str, text: str, label: str, values: Iterable[tuple[str, floa
     return family
 
 
-def _counted(name: str, text: str, values: Iterable[tuple[str, int]]) -> Metric:
+def _total(name: str, text: str, value: float) -> Metric:
     from prometheus_client.core import CounterMetricFamily
 
-    family = CounterMetricFamily(name, text, labels=["role"])
+    return CounterMetricFamily(name, text, value=value)
+
+
+def _histogram(name: str, text: str, found: Histogram) -> Metric:
+    from prometheus_client.core import HistogramMetricFamily
+
+    running, buckets = 0, []
+    for bound, count in zip((*map(str, LATENCY_BOUNDS), "+Inf"), found.counts, strict=True):
+        running += count
+        buckets.append((bound, running))
+    return HistogramMetricFamily(name, text, buckets=buckets, sum_value=found.total)
+
+
+def _counted(name: str, text: str, values: Iterable[tuple[str, int]], label: str = "role") -> Metric:
+    from prometheus_client.core import CounterMetricFamily
+
+    family = CounterMetricFamily(name, text, labels=[label])
     for key, value in values:
         family.add_metric([key], value)
     return family

@@ -61,7 +61,7 @@ async def write(session: AsyncSession, seen: DeliveryRow, values: dict[str, Any]
 async def counts(session: AsyncSession) -> dict[str, int]:
     """State -> deliveries; for the console's own metrics."""
     rows = await session.execute(select(DeliveryRow.state, func.count()).group_by(DeliveryRow.state))
-    return dict(rows.tuples().all())
+    return {str(state): int(count) for state, count in rows}
 
 
 async def prune(session: AsyncSession, before: datetime) -> None:

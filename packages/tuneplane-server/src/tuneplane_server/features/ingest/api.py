@@ -25,13 +25,18 @@ HEARTBEAT_BYTES = 16 * 1024
 
 @router.post("/{job_id}/batches")
 async def batches(request: Request, job_id: str) -> Response:
-    ingest = services_of(request).ingest
-    async with _refusals():
-        grant = await _grant(request, job_id)
-        async with ingest.gate.turn(job_id):
-            body = await _body(request, MAX_BATCH_BYTES)
-            encoding = request.headers.get("content-encoding", "")
-            written = await ingest.receive(grant, body, encoding, client_address(request))
+    services = services_of(request)
+    ingest = services.ingest
+    with services.meters.batch() as seen:
+        async with _refusals():
+            grant = await _grant(request, job_id)
+            async with ingest.gate.turn(job_id):
+                body = await _body(request, MAX_BATCH_BYTES)
+                seen.size = len(body)
+                encoding = request.headers.get("content-encoding", "")
+                with services.meters.write():
+                    written = await ingest.receive(grant, body, encoding, client_address(request))
+        seen.accepted, seen.duplicate, seen.points = written.accepted, written.duplicate, written.points
     answer = {"accepted": written.accepted, "duplicate": written.duplicate, "ack": written.ack}
     return _json(answer)
 

@@ -40,6 +40,11 @@ class Gate:
         self._reading, self._decoding = asyncio.Semaphore(reading), asyncio.Semaphore(decoding)
         self._runs: dict[str, _Run] = {}
 
+    @property
+    def waiting(self) -> int:
+        """Batches that are inside or wait for their turn."""
+        return sum(run.inside for run in self._runs.values())
+
     @asynccontextmanager
     async def turn(self, job_id: str) -> AsyncIterator[None]:
         """The run's own turn, and a place to read a body into memory. Raises `CrowdedError`."""

@@ -75,3 +75,4 @@ class Written:
     position: int | None = None
     merge: bool = False
     quota: bool = False
+    points: int = 0  # of metrics, in the records that were new

@@ -88,6 +88,16 @@ class TelemetryService:
         async with self._database.session() as session:
             return await runs.find(session, job_id) or Run(job_id)
 
+    @property
+    def waiting(self) -> int:
+        """Batches and merges that wait for a transaction."""
+        return self._transactions.waiting
+
+    async def dropped(self) -> dict[str, int]:
+        """What the quotas of all kept runs did not let in, by kind."""
+        async with self._database.session() as session:
+            return dict(zip(("log_bytes", "samples", "points"), await runs.dropped(session), strict=True))
+
     async def bytes_of(self, session: AsyncSession, job_ids: Select[str]) -> int:
         """Bytes of output and samples that are stored for all these runs, in the running transaction."""
         return await runs.bytes_of(session, job_ids)

@@ -68,6 +68,11 @@ class Transactions:
                 await asyncio.wait([item.done])
             raise
 
+    @property
+    def waiting(self) -> int:
+        """Pieces of work that no transaction has taken up yet."""
+        return len(self._waiting)
+
     async def close(self) -> None:
         """Waits for what has been handed in."""
         while self._pumps:

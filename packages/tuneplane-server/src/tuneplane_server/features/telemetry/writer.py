@@ -119,6 +119,7 @@ def write_batch(
         position=run.position,
         merge=merge,
         quota=passed is not None,
+        points=sum(len(columns.step) for record in fresh.metrics for columns in record.series.values()),
     )
 
 

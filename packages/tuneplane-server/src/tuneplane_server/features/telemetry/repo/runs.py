@@ -144,6 +144,13 @@ async def bytes_of(session: AsyncSession, job_ids: Select[str]) -> int:
     return int(await session.scalar(query) or 0)
 
 
+async def dropped(session: AsyncSession) -> tuple[int, int, int]:
+    """(bytes of output, samples, points) that the quotas of all kept runs did not let in."""
+    query = select(func.sum(RUNS.c.log_dropped_bytes), func.sum(RUNS.c.sample_dropped), func.sum(RUNS.c.refused_points))
+    row = (await session.execute(query)).one()
+    return int(row[0] or 0), int(row[1] or 0), int(row[2] or 0)
+
+
 async def find(session: AsyncSession, job_id: str) -> Run | None:
     row = (await session.execute(select(*_COLUMNS).where(RUNS.c.job_id == job_id))).first()
     return None if row is None else Run(*row)
