@@ -11,6 +11,7 @@ import pytest
 
 from tuneplane.runner import limits
 from tuneplane.runner.tails.event_protobuf import BadEventError, read_event
+from tuneplane.runner.tails.scalars import Scalars
 from tuneplane.runner.tails.tensorboard import TensorboardTail
 from tuneplane.runner.tails.tfrecords import RecordTail, masked_crc32c
 
@@ -18,12 +19,16 @@ Point = tuple[str, int, float]
 
 
 def points(tail: TensorboardTail, final: bool = False) -> list[Point]:
-    return [(name, one.step, value) for one in tail.scalars(9.0, final) for name, value in one.values.items()]
+    return [(name, one.step, value) for one in scalars(tail, final) for name, value in one.values.items()]
+
+
+def scalars(tail: TensorboardTail, final: bool = False) -> list[Scalars]:
+    return [one for one in tail.scalars(9.0, final) if one is not None]
 
 
 def test_what_torch_writes(event_files: Path) -> None:
     tail = TensorboardTail(str(event_files / "torch"))
-    found = list(tail.scalars(9.0))
+    found = scalars(tail)
     assert [one.time for one in found][:5] == [1764000000.0 + step for step in range(5)]
     values = {(name, one.step): value for one in found for name, value in one.values.items()}
     assert math.isnan(values.pop(("train/nan", 1)))
@@ -156,6 +161,18 @@ def test_pictures_are_passed_over_unread(tmp_path: Path, monkeypatch: pytest.Mon
     assert (tail.too_long, tail.damaged) == (1, 0)
 
 
+def test_the_checksum_of_a_long_record_counts_when_it_holds_a_scalar(tmp_path: Path) -> None:
+    histogram = event("h", 1, field(5, b"x" * 10_000))
+    scalar = event("padded", 1, varint(2 << 3 | 5) + struct.pack("<f", 1.0) + field(7, b"x" * 10_000))
+    damaged = [bytearray(record(message)) for message in (histogram, scalar)]
+    for one in damaged:
+        one[-100] ^= 1
+    (tmp_path / name(1)).write_bytes(b"".join(map(bytes, damaged)) + record(scalar))
+    tail = TensorboardTail(str(tmp_path))
+    assert points(tail) == [("padded", 1, 1.0)]
+    assert tail.bad == 1
+
+
 def test_the_oldest_folder_is_the_run_and_new_files_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "TAIL_LOOK_SECONDS", 0.0)
     run = tmp_path / "runs/Nov29_host"
@@ -187,7 +204,7 @@ def test_steps_and_times_that_are_none(tmp_path: Path) -> None:
         record(simple("a", -3, 1.0)) + record(simple("a", 2**62, 1.0)) + record(late + simple("a", 5, 1.0))
     )
     tail = TensorboardTail(str(tmp_path))
-    assert [(one.step, one.time) for one in tail.scalars(9.0)] == [(-3, 9.0), (5, 9.0)]
+    assert [(one.step, one.time) for one in scalars(tail)] == [(-3, 9.0), (5, 9.0)]
     assert tail.bad == 1
 
 

@@ -103,7 +103,7 @@ def test_events_of_any_bytes(message: bytes) -> None:
 def test_event_files_of_any_bytes(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / name(1)).write_bytes(content)
-        assert list(TensorboardTail(folder).scalars(1.0)) == []
+        assert [one for one in TensorboardTail(folder).scalars(1.0) if one is not None] == []
 
 
 @settings(deadline=None)
@@ -140,5 +140,5 @@ def test_points_of_a_file_that_grows_count_once(written: list[float], data: st.D
             with path.open("ab") as file:
                 file.write(content[at : at + size])
             at += size
-            found += [one.values["a"] for one in tail.scalars(1.0)]
+            found += [one.values["a"] for one in tail.scalars(1.0) if one is not None]
     assert struct.pack(f"{len(found)}f", *found) == struct.pack(f"{len(written)}f", *written)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, Iterator, List, Tuple
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from tuneplane.runner import limits
 from tuneplane.runner.files import remove
@@ -22,9 +22,9 @@ class Reports:
     def __init__(self, files: ReportFiles, lines: ReportLines) -> None:
         self._files, self._lines = files, lines
 
-    def records(self, final: bool) -> Iterator[Record]:
+    def records(self, final: bool) -> Iterator[Optional[Record]]:
         for line in self._files.lines():
-            yield from self._lines.records(line)
+            yield from self._lines.records(line) or (None,)
 
     def problem(self) -> str:
         bad = self._lines.bad + self._files.too_long

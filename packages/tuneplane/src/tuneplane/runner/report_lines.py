@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional
 from tuneplane.contract.words import MAX_SAMPLE_BYTES, OUTSIDE_RANK, STREAM_EVENT, STREAM_METRIC, STREAM_SAMPLE
 from tuneplane.runner.metric_names import MetricNames
 from tuneplane.runner.sources import Record
+from tuneplane.runner.tails.scalars import parse_int
 
 _SAMPLE_KINDS = ("completion", "preference", "conversation")
 _ODD_NUMBERS = ("NaN", "Infinity", "-Infinity")
@@ -27,7 +28,7 @@ class ReportLines:
 
     def records(self, line: bytes) -> List[Record]:
         try:
-            value = json.loads(line)
+            value = json.loads(line, parse_int=parse_int)
             kind, rank = value["k"], value["rank"]
             if type(rank) is not int or not 0 <= rank < OUTSIDE_RANK:
                 raise ValueError("rank")

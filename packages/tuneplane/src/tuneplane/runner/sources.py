@@ -5,8 +5,6 @@ from __future__ import annotations
 from time import monotonic
 from typing import Any, Dict, Iterator, NamedTuple, Optional, Protocol
 
-_CLOCK_EVERY = 16  # records between two looks at the clock
-
 
 class Record(NamedTuple):
     """`rank` is the trainer's for metrics and samples, the machine's for the rest."""
@@ -21,8 +19,9 @@ class Source(Protocol):
 
     code: str
 
-    def records(self, final: bool) -> Iterator[Record]:
-        """What is new; `final`: nothing comes after this, so that what waits for its end is taken as it is."""
+    def records(self, final: bool) -> Iterator[Optional[Record]]:
+        """What is new; `final`: nothing comes after this, so that what waits for its end is taken as it is. None is given where
+        something was read and holds no record: a place to stop for now."""
         ...
 
     def problem(self) -> str: ...
@@ -34,7 +33,7 @@ class Turns:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.unfinished = False
-        self._running: Optional[Iterator[Record]] = None
+        self._running: Optional[Iterator[Optional[Record]]] = None
 
     def take(self, seconds: float) -> Iterator[Record]:
         """Records for about so long."""
@@ -42,9 +41,10 @@ class Turns:
             self._running = self.source.records(False)
         end = monotonic() + seconds
         self.unfinished = False
-        for count, record in enumerate(self._running, 1):
-            yield record
-            if count % _CLOCK_EVERY == 0 and monotonic() >= end:
+        for record in self._running:
+            if record is not None:
+                yield record
+            if monotonic() >= end:
                 self.unfinished = True
                 return
         self._running = None
@@ -53,9 +53,9 @@ class Turns:
         """Everything there is, and what waits for its end."""
         self.unfinished = False
         if self._running is not None:
-            yield from self._running
+            yield from (record for record in self._running if record is not None)
             self._running = None
-        yield from self.source.records(True)
+        yield from (record for record in self.source.records(True) if record is not None)
 
     def give_up(self) -> None:
         """After an error: the source is asked anew next time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 from time import time
-from typing import Iterable, Iterator, List, Sequence, Union
+from typing import Iterable, Iterator, List, Optional, Sequence, Union
 
 from tuneplane.adapters import LogHint
 from tuneplane.report.lines import Columns
@@ -49,7 +49,7 @@ class FrameworkLogs:
                 if chunk.fd != "runner":
                     self._printed.extend(console.feed(chunk.fd, chunk.data, chunk.time))
 
-    def records(self, final: bool) -> Iterator[Record]:
+    def records(self, final: bool) -> Iterator[Optional[Record]]:
         now = time()
         if final:
             for console in self._consoles:
@@ -71,15 +71,16 @@ class FrameworkLogs:
             )
         return ""
 
-    def _records(self, scalars: Iterable[Scalars]) -> Iterator[Record]:
+    def _records(self, scalars: Iterable[Optional[Scalars]]) -> Iterator[Optional[Record]]:
         found = iter(scalars)
         while True:
             some = list(islice(found, _AT_ONCE))
             if not some:
                 return
-            entries = [(one.values, one.step, one.time, one.epoch) for one in some]
+            entries = [(one.values, one.step, one.time, one.epoch) for one in some if one is not None]
             for line in self._columns.lines(_MAIN_RANK, entries):
                 yield from self._lines.records(line)
+            yield None
 
     def _count_name(self, kind: str, text: str) -> None:
         self._bad_names += 1

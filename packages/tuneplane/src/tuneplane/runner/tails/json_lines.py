@@ -24,7 +24,8 @@ class JsonLinesTail:
     def bad(self) -> int:
         return self._bad_lines + sum(tail.too_long for tail in self._files.values())
 
-    def scalars(self, now: float, final: bool = False) -> Iterator[Scalars]:
+    def scalars(self, now: float, final: bool = False) -> Iterator[Optional[Scalars]]:
+        """None for a line that holds no point."""
         if final or self._looked_at is None or monotonic() - self._looked_at >= limits.TAIL_LOOK_SECONDS:
             self._look()
         for tail in list(self._files.values()):
@@ -33,9 +34,8 @@ class JsonLinesTail:
                     found = read_json_line(line, now)
                 except NotScalarsError:
                     self._bad_lines += 1
-                    continue
-                if found is not None and found.values:
-                    yield found
+                    found = None
+                yield found if found is not None and found.values else None
 
     def _look(self) -> None:
         self._looked_at = monotonic()

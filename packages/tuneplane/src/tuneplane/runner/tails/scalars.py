@@ -38,7 +38,7 @@ class NotScalarsError(ValueError):
 def read_json_line(line: bytes, now: float) -> Optional[Scalars]:
     """None for a line that rightly holds no point (a summary). Raises `NotScalarsError`."""
     try:
-        value = json.loads(line, parse_int=_parse_int)
+        value = json.loads(line, parse_int=parse_int)
     except (ValueError, RecursionError) as error:
         raise NotScalarsError(str(error)) from None
     if not isinstance(value, dict):
@@ -85,5 +85,6 @@ def _collect(
             _collect(values, f"{prefix}{key}/", item, null, depth + 1)
 
 
-def _parse_int(text: str) -> float:
+def parse_int(text: str) -> float:
+    """For `json.loads`: a whole number that no double holds is infinite, and costs no quadratic time."""
     return int(text) if len(text) <= _INT_DIGITS else float(text)

@@ -33,24 +33,28 @@ class TensorboardTail:
     def bad(self) -> int:
         return self._bad_events + sum(tail.damaged for tail in self._files.values())
 
-    def scalars(self, now: float, final: bool = False) -> Iterator[Scalars]:
+    def scalars(self, now: float, final: bool = False) -> Iterator[Optional[Scalars]]:
+        """None for a record that holds no scalar."""
         if final or self._looked_at is None or monotonic() - self._looked_at >= limits.TAIL_LOOK_SECONDS:
             self._look()
         for path, tail in list(self._files.items()):
             prefix = self._prefix(os.path.dirname(path))
             for record in tail.records():
-                try:
-                    event = read_event(record)
-                except BadEventError:
-                    self._bad_events += 1
-                    continue
-                if not event.values:
-                    continue
-                if not -EXACT_INT <= event.step <= EXACT_INT:
-                    self._bad_events += 1
-                    continue
-                time = event.time if 0 < event.time < limits.TIME_MOST else now
-                yield Scalars(event.step, time, None, {prefix + tag: value for tag, value in event.values.items()})
+                yield self._scalars_of(record, prefix, now)
+
+    def _scalars_of(self, record: bytes, prefix: str, now: float) -> Optional[Scalars]:
+        try:
+            event = read_event(record)
+        except BadEventError:
+            self._bad_events += 1
+            return None
+        if not event.values:
+            return None
+        if not -EXACT_INT <= event.step <= EXACT_INT:
+            self._bad_events += 1
+            return None
+        time = event.time if 0 < event.time < limits.TIME_MOST else now
+        return Scalars(event.step, time, None, {prefix + tag: value for tag, value in event.values.items()})
 
     def _look(self) -> None:
         """Find new files; in the order in which they were begun."""
@@ -63,7 +67,7 @@ class TensorboardTail:
                 return
             if self._main is None:
                 self._main = os.path.dirname(path)
-            self._files[path] = RecordTail(os.path.join(self._directory, path))
+            self._files[path] = RecordTail(os.path.join(self._directory, path), _may_hold_scalars)
 
     def _event_files(self) -> Iterator[Tuple[int, int, str]]:
         """(second of its begin, depth, path below the directory) of each. Looks at a bounded number of names."""
@@ -92,3 +96,10 @@ class TensorboardTail:
             return ""
         name = os.path.relpath(directory or ".", self._main) if directory.startswith(f"{self._main}/") else directory
         return f"{name}/".replace(os.sep, "/") if name else "other/"
+
+
+def _may_hold_scalars(record: bytes) -> bool:
+    try:
+        return bool(read_event(record).values)
+    except BadEventError:
+        return True
