@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,19 +18,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tests.services.ports import free_port
 from tuneplane_server.db.migrations import upgrade
 from tuneplane_server.services import Services
 from tuneplane_server.settings import load_settings
 
 BIN = Path(sys.executable).parent
 USER = "ann"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def wait_until(what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:

@@ -22,8 +22,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.harness import Client, Console, free_port, wait_until
+from tests.e2e.harness import Client, Console, wait_until
 from tests.e2e.refusals import Untouched, codes, refuse, refused
+from tests.services.ports import free_port
 
 pytestmark = pytest.mark.timeout(300)
 SUBMIT = ("submit", "first", "--profile", "cpu")

@@ -9,7 +9,8 @@ import tempfile
 from pathlib import Path
 
 from tests.services.packages import require_packages
-from tests.services.process import ProcessId, ServiceMissingError, free_port
+from tests.services.ports import free_port
+from tests.services.process import ProcessId, ServiceMissingError
 from tests.services.session import Service
 
 COMMON = "-c max_connections=300 -c shared_buffers=128MB -c listen_addresses=127.0.0.1"

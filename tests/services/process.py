@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -88,13 +87,6 @@ def stop(process: ProcessId, *, seconds: float = 20) -> None:
             return
         finally:
             os.close(descriptor)
-
-
-def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _stat_fields(pid: int) -> list[str]:

@@ -6,7 +6,8 @@ import socket
 from pathlib import Path
 
 from tests.services.packages import require_packages
-from tests.services.process import free_port, spawn, wait_ready
+from tests.services.ports import free_port
+from tests.services.process import spawn, wait_ready
 from tests.services.session import Service
 
 DATABASES = 64  # one for each xdist worker

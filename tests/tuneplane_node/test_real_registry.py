@@ -16,7 +16,8 @@ from tests.services.containers import Engine as ContainerEngine
 from tests.services.containers import import_image
 from tests.services.packages import require_packages
 from tests.services.plugin import unavailable
-from tests.services.process import ServiceMissingError, free_port, spawn, stop, wait_ready
+from tests.services.ports import free_port
+from tests.services.process import ServiceMissingError, spawn, stop, wait_ready
 from tests.tuneplane_node.bench import IMAGE, Bench
 from tuneplane_node.engine import NodeError
 

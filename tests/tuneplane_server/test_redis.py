@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.services import redis as redis_service
-from tests.services.process import ProcessId, free_port, spawn, wait_ready
+from tests.services.ports import free_port
+from tests.services.process import ProcessId, spawn, wait_ready
 from tuneplane_server import doctor
 from tuneplane_server.clock import SYSTEM_CLOCK
 from tuneplane_server.domain.findings import REDIS_AWAY

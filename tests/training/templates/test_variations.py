@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.harness import free_port
+from tests.services.ports import free_port
 from tests.training.templates.harness import Job, Run, collect, launch, prepare, run
 from tuneplane import adapters
 

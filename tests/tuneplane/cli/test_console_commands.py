@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.services.ports import free_port
 from tests.tuneplane.cli.conftest import Tp, tree
 from tests.tuneplane.cli.scripted_console import API, RUN, ScriptedConsole, job
-from tests.tuneplane.client.scripted_server import Reply, as_json, free_port, problem
+from tests.tuneplane.client.scripted_server import Reply, as_json, problem
 
 PAGE = Reply(200, b"<html>Sign in to the proxy</html>", {"Content-Type": "text/html"})
 

@@ -139,13 +139,3 @@ def scripted_server() -> Iterator[ScriptedServer]:
         yield server
     finally:
         server.stop()
-
-
-def free_port() -> int:
-    """A port on which nothing listens."""
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tuneplane.client.scripted_server import Reply, ScriptedServer, as_json, free_port, problem
+from tests.services.ports import free_port
+from tests.tuneplane.client.scripted_server import Reply, ScriptedServer, as_json, problem
 from tuneplane.client.errors import ConsoleError, NotFoundError, NotSignedInError, ProblemError, UnreachableError
 from tuneplane.client.http import Console
 from tuneplane.contract.refusals import RefusedError

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.services.ports import free_port
+
 TOKEN = "token-of-this-attempt"
 Key = tuple[int, int, str]
 
@@ -39,9 +41,7 @@ class IngestServer:
         self.tried_at: list[float] = []
         self.changed = threading.Condition()
         self._http: ThreadingHTTPServer | None = None
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
 
     def url(self, job: str) -> str:
         return f"http://127.0.0.1:{self.port}/ingest/v1/jobs/{job}"

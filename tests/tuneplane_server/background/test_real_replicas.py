@@ -15,7 +15,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.services.process import ProcessId, free_port, spawn, stop, wait_ready
+from tests.services.ports import free_port
+from tests.services.process import ProcessId, spawn, stop, wait_ready
 from tests.services.session import ROOT
 from tests.tuneplane_server.executors.scripted import ScriptedExecutor
 from tests.tuneplane_server.harness import Harness, gpu_pool, jobspec, package_of

@@ -14,7 +14,8 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 
-from tests.services.process import ProcessId, free_port, spawn, stop, wait_ready
+from tests.services.ports import free_port
+from tests.services.process import ProcessId, spawn, stop, wait_ready
 from tests.services.session import ROOT
 from tuneplane.contract.words import STREAM_EVENT, STREAM_LOG, STREAM_METRIC, STREAM_SAMPLE
 from tuneplane.runner.cursor import Cursor
