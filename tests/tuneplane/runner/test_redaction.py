@@ -96,6 +96,7 @@ def test_which_variables_are_secret() -> None:
         "TUNEPLANE_ENV_WANDB_API_KEY": "the-users",
         "WANDB_API_KEY": "the-images",
         "TOKENIZERS_PARALLELISM": "false-enough",
+        "TUNEPLANE_ENV_EOS_TOKEN": "<|endoftext|>",
         "GOOGLE_APPLICATION_CREDENTIALS": "/a/path/to/a/file",
         "HF_TOKEN": "",
     }

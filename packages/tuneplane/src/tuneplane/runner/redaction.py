@@ -20,6 +20,10 @@ from tuneplane.runner.output import Chunk
 _SAYS_SECRET = re.compile(
     r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|ACCESS_KEY|SECRET_KEY|PRIVATE_KEY)\Z", re.I
 )
+# Tokens of a vocabulary: `<|endoftext|>` is in every sample.
+_SAYS_NO_SECRET = re.compile(
+    r"(^|_)(BOS|EOS|EOT|PAD|UNK|SEP|CLS|MASK|START|STOP|END|IMAGE|VIDEO|AUDIO|SPECIAL)_TOKEN\Z", re.I
+)
 _CUT = "…"  # tuneplane.report cuts long texts with it, perhaps in the middle of a secret
 _HOLD_SECONDS = 5.0  # how long what may be the beginning of a secret waits for the rest
 
@@ -126,7 +130,8 @@ def secrets_of(environ: Mapping[str, str], named: Sequence[str]) -> Dict[str, st
     # The user's first: it is the one the trainer sees. The image's own of the same name is secret all the same.
     for name, value in sorted(environ.items(), key=lambda item: not item[0].startswith(ENV_USER_PREFIX)):
         plain = name[len(ENV_USER_PREFIX) :] if name.startswith(ENV_USER_PREFIX) else name
-        if value and (plain in wanted or _SAYS_SECRET.search(plain)):
+        says = _SAYS_SECRET.search(plain) and not _SAYS_NO_SECRET.search(plain)
+        if value and (plain in wanted or says):
             secrets[plain if secrets.get(plain, value) == value else f"{plain} (image)"] = value
     return secrets
 
