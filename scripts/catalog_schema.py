@@ -1,6 +1,6 @@
 """Record the configuration keys of TRL's own classes: names, types, defaults, choices, bounds.
 
-    $(scripts/training-runtime)/bin/python scripts/catalog_schema.py packages/tuneplane/src/tuneplane/recipes/catalog/trl/schema-1.16.json [--check]
+    $(scripts/training-runtime)/bin/python scripts/catalog_schema.py packages/tuneplane/src/tuneplane/recipes/catalog/trl/schema-1.16.json… [--check]
 
 Runs in the environment that plays the training image, with what is installed there (trl, transformers, torch, peft); needs nothing of ours.
 Every bound of `catalog_bounds.py` is proved against that environment first. `--check` writes nothing and fails when the file is not current.
@@ -32,16 +32,16 @@ MODEL_CLASS = "ModelConfig"
 
 
 def main(arguments: list[str]) -> int:
-    path, check = Path(arguments[0]), "--check" in arguments
+    paths, check = [Path(item) for item in arguments if item != "--check"], "--check" in arguments
     prove_bounds()
     text = json.dumps(record(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    if path.exists() and path.read_text(encoding="utf-8") == text:
-        return 0
-    if check:
-        sys.stderr.write(f"{path} is not what the installed TRL says; run this script without --check\n")
-        return 1
-    path.write_text(text, encoding="utf-8")
-    return 0
+    stale = [path for path in paths if not path.exists() or path.read_text(encoding="utf-8") != text]
+    for path in stale:
+        if check:
+            sys.stderr.write(f"{path} is not what the installed TRL says; run this script without --check\n")
+        else:
+            path.write_text(text, encoding="utf-8")
+    return int(check and bool(stale))
 
 
 def record() -> dict[str, Any]:

@@ -52,9 +52,3 @@ def newcomer(module_console: Console, tmp_path: Path) -> Client:
         module_console.start()
     token = module_console.add_user(f"user-{secrets.token_hex(4)}")
     return Client(tmp_path / "client", module_console, token).prepare()
-
-
-@pytest.fixture
-def trl_settings(training_runtime: Path) -> dict[str, str]:
-    """Settings under which a console finds the TRL environment the tests share."""
-    return {"TUNEPLANE_RUNTIMES_DIR": str(training_runtime.parent)}

@@ -246,7 +246,7 @@ class Client:
                 raise
             return []
 
-    def wait(self, run: str, phase: str = "succeeded", seconds: float = 240) -> dict[str, Any]:
+    def wait(self, run: str, phase: str = "succeeded", seconds: float = 480) -> dict[str, Any]:
         """The job once it is terminal; it must be `phase`."""
         self.tp("job", "wait", run, "--timeout", str(int(seconds)), code=None, timeout=seconds + 30)
         job = self.show(run)

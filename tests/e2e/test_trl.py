@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.harness import Client
+from tests.e2e.harness import Client, Console
 from tests.services.containers import ContainerImage
 
-pytestmark = [pytest.mark.training, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.training, pytest.mark.timeout(900)]
 SEEN = {
     "trl/sft": {"train/loss", "train/learning_rate", "train/grad_norm"},
     "trl/dpo": {"train/loss", "train/rewards/chosen", "train/rewards/rejected"},
@@ -23,15 +24,32 @@ SEEN = {
 }
 
 
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory, training_runtime: Path) -> Iterator[Client]:
+    folder = tmp_path_factory.mktemp("trl")
+    console = Console(folder / "console", {"TUNEPLANE_RUNTIMES_DIR": str(training_runtime.parent)}).start()
+    yield Client(folder / "client", console, console.add_user()).prepare()
+    console.stop()
+
+
+@pytest.fixture(scope="module")
+def trained(client: Client) -> Callable[[str], str]:
+    """The run of a method's template as it is, made once."""
+
+    @cache
+    def train(method: str) -> str:
+        name = method.replace("/", "-")
+        client.new(name, method)
+        run = client.submit(name)
+        client.wait(run)
+        return run
+
+    return train
+
+
 @pytest.mark.parametrize("method", sorted(SEEN))
-def test_a_method_trains_and_its_metrics_are_seen(
-    method: str, start_client: Callable[..., Client], trl_settings: dict[str, str]
-) -> None:
-    client = start_client(**trl_settings)
-    name = method.replace("/", "-")
-    client.new(name, method)
-    run = client.submit(name)
-    client.wait(run)
+def test_a_method_trains_and_its_metrics_are_seen(method: str, client: Client, trained: Callable[[str], str]) -> None:
+    run = trained(method)
     metrics = client.api(f"/jobs/{run}/metrics")["metrics"]
     assert SEEN[method] <= set(metrics), sorted(metrics)
     assert client.api(f"/jobs/{run}/artifacts")["checkpoints"]
@@ -44,12 +62,9 @@ def test_a_method_trains_and_its_metrics_are_seen(
 
 
 def test_sft_leaves_a_checkpoint_that_generates(
-    start_client: Callable[..., Client], trl_settings: dict[str, str], training_runtime: Path
+    client: Client, trained: Callable[[str], str], training_runtime: Path
 ) -> None:
-    client = start_client(**trl_settings)
-    client.new("first", "trl/sft")
-    run = client.submit("first")
-    client.wait(run)
+    run = trained("trl/sft")
     losses = [value for _, value in client.curve(run, "train/loss")]
     assert losses[-1] < losses[0]
     artifacts = client.api(f"/jobs/{run}/artifacts")
@@ -64,35 +79,30 @@ def test_sft_leaves_a_checkpoint_that_generates(
         [training_runtime / "bin/python", "-c", code, str(path)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=True,
     )
     assert 1 <= int(done.stdout) <= 4
 
 
-def losses_of(client: Client, name: str, *options: str) -> list[tuple[int, float]]:
-    run = client.submit(name, *options)
-    client.wait(run)
-    return client.curve(run, "train/loss")
-
-
 def test_process_docker_and_podman_give_the_same_losses(
+    client: Client,
+    trained: Callable[[str], str],
     start_client: Callable[..., Client],
-    trl_settings: dict[str, str],
     docker_image: ContainerImage,
     podman_image: ContainerImage,
-    tmp_path: Path,
 ) -> None:
-    client = start_client(**trl_settings)
-    client.new("same", "trl/sft")
-    expected = losses_of(client, "same")
+    expected = client.curve(trained("trl/sft"), "train/loss")
     assert len(expected) >= 4
-    client.console.stop()
+    contained = start_client(**container_settings(docker_image))
+    contained.new("same", "trl/sft")
     for image in (docker_image, podman_image):
-        client.console.settings = container_settings(image)
-        client.console.start()
-        assert losses_of(client, "same", "--image", image.reference) == expected, image.engine.kind
-        client.console.stop()
+        contained.console.stop()
+        contained.console.settings = container_settings(image)
+        contained.console.start()
+        run = contained.submit("same", "--image", image.reference)
+        contained.wait(run)
+        assert contained.curve(run, "train/loss") == expected, image.engine.kind
 
 
 def container_settings(image: ContainerImage) -> dict[str, str]:
@@ -120,17 +130,14 @@ trainer.add_callback(KillOnce())
 
 
 def test_a_run_killed_at_step_4_and_resumed_ends_with_the_losses_of_an_uninterrupted_one(
-    start_client: Callable[..., Client], trl_settings: dict[str, str]
+    client: Client, trained: Callable[[str], str]
 ) -> None:
-    client = start_client(**trl_settings)
-    steps = ("--set", "max_steps=8", "--set", "save_steps=4", "--set", "logging_steps=1")
-    client.new("whole", "trl/sft")
-    expected = losses_of(client, "whole", *steps)
+    expected = client.curve(trained("trl/sft"), "train/loss")
     assert [step for step, _ in expected] == list(range(1, 9))
 
     experiment = client.new("killed", "trl/sft")
     insert_before_training(experiment / "train.py", KILLER)
-    run = client.submit("killed", *steps, "--retries", "infra=1")
+    run = client.submit("killed", "--retries", "infra=1")
     job = client.wait(run)
     assert job["attempt"] == 2
     first, second = job["attempts"]

@@ -16,7 +16,7 @@ from tuneplane.recipes.new import write_experiment
 from tuneplane.runner.library import write_library
 from tuneplane.runner.metric_names import MetricNames
 
-SECONDS = 240
+SECONDS = 480  # thirty on an idle machine
 # What tells one run of the same training from another: how long things took, and a counter that TRL starts anew on resume.
 UNREPEATABLE = ("runtime", "per_second", "step_time", "num_tokens")
 

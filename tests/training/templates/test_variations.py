@@ -13,7 +13,7 @@ from tests.services.ports import free_port
 from tests.training.templates.harness import Job, Run, collect, launch, prepare, run
 from tuneplane import adapters
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 ODD = "a b 'c' \"d\" $HOME $(id) e=f\n\t训练 🚀 \u2028 \\"
 PARQUET = """
 import sys
@@ -35,7 +35,7 @@ def test_a_model_and_data_of_ones_own(base: Run, training_runtime: Path, tmp_pat
     rows.write_text("".join(json.dumps({"messages": chat}) + "\n" for _ in range(16)))
     (tmp_path / "data").mkdir()
     command = [training_runtime / "bin/python", "-c", PARQUET, rows, tmp_path / "data/part-0.parquet"]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
     env = {"BASE_MODEL_DIR": str(base.out / "model"), "TRAIN_DATA_DIR": str(tmp_path / "data")}
     done = run(Job("trl/sft", {"max_steps": 2}, env=env), training_runtime, tmp_path / "run")
     assert not (done.out / "tiny-model").exists()
@@ -103,7 +103,7 @@ def test_two_machines_train_together(training_runtime: Path, tmp_path: Path) -> 
         capsule["paths"]["out_dir"] = str(out)
         job.env["TUNEPLANE_OUT_DIR"] = str(out)
         processes.append(launch(job, capsule, training_runtime, root, machine)[1])
-    logs = [process.communicate(timeout=240)[0] for process in processes]
+    logs = [process.communicate(timeout=480)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], "\n".join(logs)[-8000:]
     done = collect(job, out, tmp_path / "machine-0/work", logs[0])
     assert [step for step, _ in done.curves["train/loss"]] == [1, 2]
@@ -123,7 +123,7 @@ def test_by_hand_the_script_runs_without_the_platform(training_runtime: Path, tm
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=480,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
