@@ -58,7 +58,7 @@ def receiving() -> Iterator[Receiver]:
             except ConnectionError:
                 pass  # who called did not wait for the rest
 
-        def log_message(self, *_args: object) -> None:  # ty: ignore[invalid-method-override]
+        def log_message(self, *_args: object) -> None:  # ty: ignore[incompatible-method-override]
             """Quiet."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

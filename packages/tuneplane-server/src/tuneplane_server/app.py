@@ -37,7 +37,7 @@ from tuneplane_server.features.telemetry.exports.api import router as exports_ro
 from tuneplane_server.features.telemetry.samples_api import router as samples_router
 from tuneplane_server.logs import configure_logs
 from tuneplane_server.services import Services
-from tuneplane_server.settings import Settings
+from tuneplane_server.settings import Settings, wants_opentelemetry
 from tuneplane_server.web import problems
 from tuneplane_server.web.health import router as health_router
 from tuneplane_server.web.middleware import LanguageMiddleware, RequestGuardMiddleware, SecurityHeadersMiddleware
@@ -96,6 +96,7 @@ def create_app(
         app.include_router(router)
     install_site(app)
     _add_layers(app, settings)
+    _add_opentelemetry(app, services)
     return app
 
 
@@ -121,6 +122,19 @@ async def running(services: Services, *, roles: bool) -> AsyncIterator[None]:
         await services.telemetry.close()
         await services.executor.close()
         await services.database.close()
+        if services.opentelemetry is not None:
+            await asyncio.to_thread(services.opentelemetry.close)
+
+
+def _add_opentelemetry(app: FastAPI, services: Services) -> None:
+    """Traces and metrics over OTLP where OTEL_* names a collector; nothing of it is imported elsewhere."""
+    if not wants_opentelemetry():
+        return
+    from tuneplane_server import otel
+
+    services.opentelemetry = otel.install(services)
+    if services.opentelemetry is not None:
+        app.add_middleware(otel.TraceMiddleware, telemetry=services.opentelemetry)
 
 
 def _add_layers(app: FastAPI, settings: Settings) -> None:

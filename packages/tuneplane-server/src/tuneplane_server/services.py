@@ -54,6 +54,7 @@ from tuneplane_server.wakeups import Wakeups
 if TYPE_CHECKING:
     from tuneplane_server.background.duty import Duty
     from tuneplane_server.background.roles import BackgroundRoles
+    from tuneplane_server.otel import OpenTelemetry
 
 MIB = 1024 * 1024
 
@@ -73,6 +74,8 @@ class Services:
     measure_space: Callable[[Path], Awaitable[Space | None]] = space_of
     # Set while background roles run in this process.
     running_roles: BackgroundRoles | None = None
+    # Set when OTEL_* names a collector.
+    opentelemetry: OpenTelemetry | None = None
 
     # --- addresses ------------------------------------------------------------------------------------------------
 

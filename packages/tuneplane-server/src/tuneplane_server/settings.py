@@ -276,6 +276,14 @@ def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
     )
 
 
+def wants_opentelemetry(env: Mapping[str, str] | None = None) -> bool:
+    """Whether a collector is named; the SDK reads the other OTEL_* variables itself."""
+    source = os.environ if env is None else env
+    if source.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    return any(source.get(f"OTEL_EXPORTER_OTLP_{name}ENDPOINT") for name in ("", "TRACES_", "METRICS_"))
+
+
 def _reachable_host(host: str) -> str:
     """An address to print for a listening address: the wildcard is no address to visit."""
     if host in ("0.0.0.0", "::", ""):  # noqa: S104 - compared, not bound

@@ -17,6 +17,7 @@ import structlog
 
 from tuneplane_server.background.leases import Lease, Leases
 from tuneplane_server.clock import Clock
+from tuneplane_server.tracing import span
 from tuneplane_server.wakeups import Wakeups, wait_for
 
 log = structlog.get_logger(__name__)
@@ -160,7 +161,8 @@ class SupervisedLoop:
     async def _work(self, work: Work, lease: Lease) -> None:
         try:
             async with self._slots:
-                await self.role.handle(work, lease)
+                with span(f"role {self.role.name}", row=work.row_id):
+                    await self.role.handle(work, lease)
             if lease.failures:  # it works again: forget the failures
                 await self._drop([work.row_id])
         except BackOffError:
