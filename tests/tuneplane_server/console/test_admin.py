@@ -32,7 +32,7 @@ def hidden(text: str, name: str) -> str:
 async def test_only_administrators_get_there(harness: Harness, ada: Principal) -> None:
     async with browsing(app_of(harness)) as hers:
         await hers.become(harness.services, ada)
-        for path in ("/admin/quotas", EDIT, "/admin/approvals"):
+        for path in ("/admin/quotas", EDIT, "/admin/policies", "/admin/policies/drain", "/admin/approvals"):
             assert (await hers.get(path)).status_code == 403
         assert (await hers.post(EDIT, scope="user", name="ada", version="0", gpus="100")).status_code == 403
         assert "/admin/quotas" not in (await hers.get("/jobs")).text
@@ -107,3 +107,54 @@ async def test_approvals_are_decided_in_the_list(harness: Harness, ada: Principa
     assert answer.headers["location"] == "/admin/approvals"
     assert "Nobody waits for you" in (await root.get("/admin/approvals")).text
     assert (await harness.job(second)).phase == "cancelled"
+
+
+async def test_a_policy_is_set_in_the_browser(harness: Harness, root: Browser) -> None:
+    text = (await root.get("/admin/policies")).text
+    assert 'href="/admin/policies/watchdog"' in text
+    assert 'href="/admin/policies"' in (await root.get("/jobs")).text
+    page = "/admin/policies/approval"
+    version = hidden((await root.get(page)).text, "version")
+    assert (await root.post(page, csrf=False, version=version, gpus="4")).status_code == 403
+    assert (await root.post(page, version=version, gpus="4", seconds="")).headers["location"] == "/admin/policies"
+    governance = harness.services.governance
+    assert (await governance.approval()).model_dump() == {"gpus": 4, "seconds": None}
+    assert 'more GPUs than: <span class="number">4</span>' in (await root.get("/admin/policies")).text
+    answer = await root.post(page, version=version, gpus="9")
+    assert answer.status_code == 409
+    assert "was changed meanwhile by root" in answer.text
+    assert 'name="gpus" value="9"' in answer.text
+    assert (await governance.approval()).gpus == 4
+
+
+async def test_maintenance_is_turned_on_with_a_text_and_off_again(harness: Harness, root: Browser) -> None:
+    page = "/admin/policies/drain"
+    assert (await root.post(page, version="0", on="yes", text="new disks")).status_code == 303
+    drain = await harness.services.governance.drain()
+    assert (drain.on, drain.text, drain.by) == (True, "new disks", "root")
+    assert "checked" in (await root.get(page)).text
+    assert (await root.post(page, version="1", text="")).status_code == 303
+    assert not (await harness.services.governance.drain()).on
+
+
+@pytest.mark.parametrize(
+    ("entered", "field"),
+    [
+        ({"stalled_minutes": "soon"}, "stalled_minutes"),
+        ({"stalled_minutes": "-3"}, "stalled_minutes"),
+        ({"stalled_minutes": "", "stop_stalled": "yes"}, "stop_stalled"),
+    ],
+)
+async def test_what_is_wrong_with_a_policy_stands_at_its_field(
+    harness: Harness, root: Browser, entered: dict[str, str], field: str
+) -> None:
+    answer = await root.post("/admin/policies/watchdog", version="0", **entered)
+    assert answer.status_code == 422
+    at_field = answer.text[answer.text.index(f'name="{field}"') :]
+    assert 'role="alert"' in at_field[: at_field.index("</div>")]
+    assert (await harness.services.governance.policy("watchdog")).version == 0
+
+
+async def test_there_are_no_other_policies(root: Browser) -> None:
+    assert (await root.get("/admin/policies/weather")).status_code == 404
+    assert (await root.post("/admin/policies/weather", version="0")).status_code == 404

@@ -10,6 +10,7 @@ import pytest
 from tests.tuneplane_server.console.conftest import Browser, app_of, browsing, read
 from tests.tuneplane_server.harness import Harness
 from tests.tuneplane_server.jobs.test_steering import end, jobs_there_are, paused_job, save, unapproved
+from tuneplane_server.domain.transitions import Event
 from tuneplane_server.features.accounts.principal import Principal
 
 pytestmark = pytest.mark.usefixtures("ada")
@@ -153,10 +154,26 @@ async def test_attempts_are_one_picture(harness: Harness, ada: Principal, hers: 
     table = table[: table.index("</section>")]
     assert re.findall(r'<rect class="([^"]*)"', table) == ["waited", "ran tone-quiet", "held"]
     assert "ran 10m" in table
-    assert "paused, and then waited: 5m" in table
+    assert "paused 5m" in table
     assert "step 20" in table
     assert "starts when the job is resumed" in table
     widths = [float(width) for width in re.findall(r'<rect [^>]* width="([\d.]+)"', table)]
     assert widths[1] > widths[2] > widths[0]
     assert read(text).inline == []
     assert "尝试" in (await hers.get(f"/jobs/{job}", language="zh-CN")).text
+
+    events = (await hers.get(f"/jobs/{job}/events")).text
+    parked = events[: events.index('<span class="mono">parked</span>')].rpartition('<li id="event-')[2]
+    assert 'data-phase="finishing"' in parked
+    assert 'data-phase="queued"' not in parked
+    assert "It waits until somebody resumes it." in parked
+
+    root = Principal("", "root", admin=True, scopes=frozenset())
+    await harness.services.governance.set_policy(root, "drain", {"on": True}, 0)  # it goes on, and has to wait
+    await harness.services.ledger.apply(job, Event.RESUME, harness.services.ledger.evidence(data={"actor": "ada"}))
+    harness.time.pass_(60)
+    text = (await hers.get(f"/jobs/{job}")).text
+    table = text[text.index('id="attempts"') :]
+    assert re.findall(r'<rect class="([^"]*)"', table)[:4] == ["waited", "ran tone-quiet", "held", "waited"]
+    assert "paused 5m" in table
+    assert "waited 1m" in table

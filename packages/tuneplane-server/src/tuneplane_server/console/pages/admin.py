@@ -1,4 +1,4 @@
-"""What administrators do in the browser: quotas, and jobs that wait for their word."""
+"""What administrators do in the browser: quotas, policies, and jobs that wait for their word."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from starlette.responses import RedirectResponse, Response
 from tuneplane.contract.refusals import RefusedError
 from tuneplane_server.console.i18n import _
 from tuneplane_server.console.pages.reader import Reader, pages_of, services_of, signed_in
+from tuneplane_server.console.views import policies as policy_view
 from tuneplane_server.console.views import quotas as view
 from tuneplane_server.features.accounts.deps import client_address
 from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.governance.policies import policy_model
 from tuneplane_server.features.governance.quotas import Subject
 from tuneplane_server.features.governance.views import report_view
 from tuneplane_server.features.jobs.presenting import present_list
@@ -62,13 +64,12 @@ async def edit_quota(
 ) -> Response:
     """A form that was made from another version than the quota's own is shown again, with what it is now."""
     subject = await _subject(request, scope, name)
-    if not (version.isascii() and version.isdecimal()):
-        raise refused("request-invalid", _("the form is too old"), _("reload the page and try again"))
+    number = _version(version)
     form = await request.form()
     entered = {key: value for key, value in form.multi_items() if isinstance(value, str)}
     try:
         await services_of(request).governance.set_quota(
-            reader, subject, view.limits_of(entered), int(version), client_address(request)
+            reader, subject, view.limits_of(entered), number, client_address(request)
         )
     except RefusedError as error:
         return await _quota_page(request, reader, subject, from_refusals(error), entered)
@@ -111,6 +112,69 @@ async def _quota_page(
         fields=view.fields(report.quota, entered, problem),
         problem=problem,
     )
+
+
+# --- policies ---------------------------------------------------------------------------------------------------------
+
+
+@router.get("/policies")
+async def policies_page(request: Request, reader: Reader) -> Response:
+    policies = await services_of(request).governance.policies()
+    return pages_of(request).page(
+        request, "admin/policies.html", reader=reader, policies=[policy_view.row(item) for item in policies]
+    )
+
+
+@router.get("/policies/{name}")
+async def policy_page(request: Request, reader: Reader, name: str) -> Response:
+    return await _policy_page(request, reader, name)
+
+
+@router.post("/policies/{name}")
+async def edit_policy(
+    request: Request, reader: Reader, name: str, version: Annotated[str, Form(max_length=10)] = ""
+) -> Response:
+    """As of a quota: of two who edit it the later one is told."""
+    policy_model(name)
+    form = await request.form()
+    entered = {key: value for key, value in form.multi_items() if isinstance(value, str)}
+    try:
+        await services_of(request).governance.set_policy(
+            reader, name, policy_view.value_of(name, entered), _version(version), client_address(request)
+        )
+    except RefusedError as error:
+        return await _policy_page(request, reader, name, from_refusals(error), entered)
+    except ProblemError as problem:
+        return await _policy_page(request, reader, name, problem, entered)
+    return RedirectResponse("/admin/policies", 303)
+
+
+async def _policy_page(
+    request: Request,
+    reader: Principal,
+    name: str,
+    problem: ProblemError | None = None,
+    entered: dict[str, str] | None = None,
+) -> Response:
+    policy = await services_of(request).governance.policy(name)
+    return pages_of(request).page(
+        request,
+        "admin/policy.html",
+        reader=reader,
+        status=200 if problem is None else problem.status,
+        headers=NO_STORE,
+        policy=policy,
+        title=policy_view.title(name),
+        about=policy_view.about(name),
+        fields=policy_view.fields(policy, entered, problem),
+        problem=problem,
+    )
+
+
+def _version(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise refused("request-invalid", _("the form is too old"), _("reload the page and try again"))
+    return int(text)
 
 
 # --- approvals --------------------------------------------------------------------------------------------------------

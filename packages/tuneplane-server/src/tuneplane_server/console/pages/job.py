@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -20,6 +22,7 @@ from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.presenting import present
 from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.features.jobs.views import event_view, job_view
+from tuneplane_server.services import Services
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 
 router = APIRouter(include_in_schema=False, prefix="/jobs/{job_id}")
@@ -119,12 +122,16 @@ async def job_page(request: Request, reader: Principal, row: JobRow, tab: str, *
     return pages_of(request).page(request, template, reader=reader, tab=tab, **frame, **values)
 
 
+async def _resumed(services: Services, row: JobRow) -> Sequence[datetime]:
+    return await services.jobs.resumed_at(row.id) if row.attempt > 1 else ()
+
+
 async def _frame(request: Request, row: JobRow, reader: Principal) -> dict[str, Any]:
     services = services_of(request)
     view = (await present(services, row, reader)).model_dump(by_alias=True)
     return {
         "job": jobs_of.present(view, primary_metric(services, row.recipe)),
-        "attempts": attempts_of.rows(view, services.clock.now()),
+        "attempts": attempts_of.rows(view, services.clock.now(), await _resumed(services, row)),
         "action_key": secrets.token_urlsafe(16),
         "reason_class": jobs_of.reason_class,
         "tabs": [{"name": name, "icon": icon, "word": word, "path": path} for name, icon, word, path in TABS],

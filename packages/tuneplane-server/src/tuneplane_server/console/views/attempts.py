@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from tuneplane_server.console.display import duration
 from tuneplane_server.console.i18n import _
@@ -14,8 +15,9 @@ SHOWN = 12
 _TONES = {"succeeded": "good", "failed": "bad", "lost": "odd", "cancelled": "quiet"}
 
 
-def rows(job: dict[str, Any], now: datetime) -> list[dict[str, Any]]:
-    """A row for each of the last 12 attempts; none for a job with a single attempt from scratch.
+def rows(job: dict[str, Any], now: datetime, resumed: Sequence[datetime] = ()) -> list[dict[str, Any]]:
+    """A row for each of the last 12 attempts; none for a job with a single attempt from scratch. `resumed`: when somebody let it
+    go on after a pause.
 
     `bars`: [{x, width, kind, title}] in units of `WIDTH`; kinds are `waited`, `held`, `rests`, and `ran` with a tone.
     """
@@ -27,29 +29,30 @@ def rows(job: dict[str, Any], now: datetime) -> list[dict[str, Any]]:
     end = max(job["finished_at"] or now, rest or now if job["finished_at"] is None else begin)
     scale = WIDTH / max((end - begin).total_seconds(), 1e-3)
     before = [None, *attempts[:-1]]
-    return [_row(job, attempt, last, begin, now, scale) for attempt, last in zip(attempts, before, strict=True)]
+    picture = _Picture(begin, now, scale, resumed)
+    return [_row(job, attempt, last, picture) for attempt, last in zip(attempts, before, strict=True)]
+
+
+class _Picture(NamedTuple):
+    begin: datetime
+    now: datetime
+    scale: float
+    resumed: Sequence[datetime]
+
+    def bar(self, start: datetime, end: datetime, kind: str, title: str) -> dict[str, Any]:
+        return _bar(start, end, self.begin, self.scale, kind, title)
 
 
 def _row(
-    job: dict[str, Any],
-    attempt: dict[str, Any],
-    last: dict[str, Any] | None,
-    begin: datetime,
-    now: datetime,
-    scale: float,
+    job: dict[str, Any], attempt: dict[str, Any], last: dict[str, Any] | None, picture: _Picture
 ) -> dict[str, Any]:
-    bars = []
-    over = attempt["finished_at"] or (job["finished_at"] if attempt["n"] == job["attempt"] else None) or now
+    over = attempt["finished_at"] or (job["finished_at"] if attempt["n"] == job["attempt"] else None) or picture.now
     started = attempt["started_at"]
-    waited_until = started or over
-    kind, word = _waiting(job, attempt, last)
-    if kind == "rests":
-        waited_until = max(waited_until, job["not_before"])
-    bars.append(_bar(attempt["created_at"], waited_until, begin, scale, kind, word))
+    bars = _before(job, attempt, last, started or over, picture)
     if started is not None:
         phase = attempt["phase"]
         tone = "quiet" if _code(attempt) == "paused" else _TONES.get(phase, "info")
-        bars.append(_bar(started, over, begin, scale, f"ran tone-{tone}", _("ran {time}")))
+        bars.append(picture.bar(started, over, f"ran tone-{tone}", _("ran {time}")))
     return attempt | {
         "bars": bars,
         "seconds": (over - started).total_seconds() if started is not None else None,
@@ -57,13 +60,22 @@ def _row(
     }
 
 
-def _waiting(job: dict[str, Any], attempt: dict[str, Any], last: dict[str, Any] | None) -> tuple[str, str]:
-    """(kind, sentence) of the time before an attempt started. After a pause nobody tells the pause and the queue apart."""
+def _before(
+    job: dict[str, Any], attempt: dict[str, Any], last: dict[str, Any] | None, until: datetime, picture: _Picture
+) -> list[dict[str, Any]]:
+    """The time before an attempt started: paused, then waiting for its turn; or resting, or waiting."""
+    begun = attempt["created_at"]
+    current = attempt["n"] == job["attempt"]
     if last is not None and _code(last) == "paused":
-        return "held", _("paused, and then waited: {time}")
-    if attempt["n"] == job["attempt"] and job["phase"] == "queued" and job["not_before"] is not None:
-        return "rests", _("rests {time}")
-    return "waited", _("waited {time}")
+        goes_on = next((time for time in picture.resumed if begun <= time <= until), None)
+        held_until = (
+            until if current and job["paused"] else goes_on or begun
+        )  # resumed while it was still being stopped
+        bars = [picture.bar(begun, held_until, "held", _("paused {time}"))] if held_until > begun else []
+        return [*bars, picture.bar(held_until, until, "waited", _("waited {time}"))] if held_until < until else bars
+    if current and job["phase"] == "queued" and job["not_before"] is not None:
+        return [picture.bar(begun, max(until, job["not_before"]), "rests", _("rests {time}"))]
+    return [picture.bar(begun, until, "waited", _("waited {time}"))]
 
 
 def _bar(start: datetime, end: datetime, begin: datetime, scale: float, kind: str, title: str) -> dict[str, Any]:

@@ -34,11 +34,12 @@ _TONES = {
     "queued": "quiet",
 }
 _WARNING_KINDS = {"unreachable", "condition", "overdue", "time-limit", "cancel"}
+_HELD = {"parked", "pause"}  # after them a queued job waits for people, not for its turn
 _LONGEST = 400
 
 
 def present(event: dict[str, Any]) -> dict[str, Any]:
-    """An event (API shape) with its picture, tone and details as text."""
+    """An event (API shape) with its picture, tone and details as text. `held`: in the queue, but only because it is paused."""
     moved = bool(event.get("to")) and event.get("to") != event.get("from")
     ignored = bool(event.get("ignored"))
     if moved and not ignored:
@@ -47,7 +48,10 @@ def present(event: dict[str, Any]) -> dict[str, Any]:
         picture = _ICONS.get(event["kind"], "circle-dot")
         tone = "warn" if event["kind"] in _WARNING_KINDS and not ignored else "quiet"
     data = event.get("data") or {}
-    return event | {"icon": picture, "tone": tone, "ignored": ignored, "details": list(_flat(data))}
+    held = event["kind"] in _HELD and event.get("to") == "queued" and not ignored
+    if held:
+        picture = "circle-pause"
+    return event | {"icon": picture, "tone": tone, "ignored": ignored, "held": held, "details": list(_flat(data))}
 
 
 def _flat(data: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:

@@ -24,6 +24,7 @@ from tuneplane_server.domain.checkpoints import FoundCheckpoint
 from tuneplane_server.features.artifacts import repo
 from tuneplane_server.features.artifacts.files import FileFacts, FileGoneError, PathEscapeError, open_inside, sha256_of
 from tuneplane_server.features.artifacts.indexing import FoundIndex, read_index
+from tuneplane_server.features.artifacts.problem_texts import problem_text
 from tuneplane_server.features.artifacts.tables import ArtifactSetRow
 from tuneplane_server.storage.layout import StorageRoot
 
@@ -119,7 +120,9 @@ class ArtifactService:
         return Listing(
             [FileEntry(*file) for file in files],
             [
-                CheckpointEntry(r.attempt, r.path, r.step, r.complete, r.problem, sizes[r.attempt, r.path])
+                CheckpointEntry(
+                    r.attempt, r.path, r.step, r.complete, problem_text(r.problem), sizes[r.attempt, r.path]
+                )
                 for r in points
             ],
             sets[-1].out_dir if sets else None,

@@ -179,6 +179,14 @@ async def events(session: AsyncSession, job_id: str, after: int, limit: int) -> 
     return list(await session.scalars(query.order_by(JobEventRow.seq).limit(limit)))
 
 
+async def times_of(session: AsyncSession, job_id: str, kind: str) -> Sequence[datetime]:
+    """When events of this kind changed the job, in order."""
+    query = select(JobEventRow.time).where(
+        JobEventRow.job_id == job_id, JobEventRow.kind == kind, JobEventRow.ignored.is_(False)
+    )
+    return (await session.scalars(query.order_by(JobEventRow.seq))).all()
+
+
 async def idempotent(session: AsyncSession, owner_id: str, key: str) -> IdempotencyRow | None:
     return await session.get(IdempotencyRow, (owner_id, key))
 

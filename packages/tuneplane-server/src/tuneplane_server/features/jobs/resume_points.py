@@ -12,6 +12,7 @@ from tuneplane.i18n import _, ngettext
 from tuneplane.runner.checkpoints import step_of
 from tuneplane_server.db.engine import Database
 from tuneplane_server.domain.checkpoints import FoundCheckpoint, complete_steps, newest_complete, of_step
+from tuneplane_server.features.artifacts.problem_texts import problem_text
 from tuneplane_server.features.jobs import repo
 from tuneplane_server.features.jobs.tables import AttemptRow, JobRow
 from tuneplane_server.storage.layout import StorageRoot
@@ -87,7 +88,7 @@ class ResumePoints:
             return None
         if not named.complete:
             what = _("no run can go on from the checkpoint of step {step} of run {id}: {why}").format(
-                step=step, id=row.id, why=named.problem or _("it is not complete")
+                step=step, id=row.id, why=problem_text(named.problem) or _("it is not complete")
             )
             raise refused("checkpoint-incomplete", what, _choices(row, found), field="from_step")
         return self._at(row, named)
@@ -107,7 +108,8 @@ def _none(row: JobRow, found: Sequence[FoundCheckpoint], step: int | None) -> Pr
         return refused("checkpoint-missing", what, _choices(row, found), field="from_step")
     what = _("run {id} has no complete checkpoint to go on from").format(id=row.id)
     broken = "; ".join(
-        _("step {step}: {why}").format(step=item.step, why=item.problem or "?") for item in found[-_SHOWN_STEPS:]
+        _("step {step}: {why}").format(step=item.step, why=problem_text(item.problem) or "?")
+        for item in found[-_SHOWN_STEPS:]
     )
     return refused("checkpoint-missing", f"{what} ({broken})" if broken else what, _choices(row, ()))
 

@@ -122,6 +122,11 @@ class JobService:
             rows = await repo.events(session, job_id, after, limit + 1)
         return rows[:limit], rows[limit - 1].seq if len(rows) > limit else None
 
+    async def resumed_at(self, job_id: str) -> Sequence[datetime]:
+        """When somebody let a paused job go on, of one that the caller was already shown."""
+        async with self._database.session() as session:
+            return await repo.times_of(session, job_id, str(Event.RESUME))
+
     async def desired(self, job_id: str, attempt: int) -> str:
         """What is desired of an attempt now, for its heartbeat: `cancel` also for one that is not the job's current one."""
         async with self._database.session() as session:

@@ -1,0 +1,44 @@
+"""Why a checkpoint is not complete, in the reader's language. The runner writes it in English (`tuneplane.runner.checkpoints`)."""
+
+from __future__ import annotations
+
+import re
+
+from tuneplane.i18n import N_, _
+
+_SENTENCES = (
+    N_("cannot be read: {why}"),
+    N_("{name} is still being written"),
+    N_("trainer_state.json is missing: it was cut off while being written"),
+    N_("its layout is not known; a script of your own marks a whole one with an empty file {name}"),
+    N_("trainer_state.json is of step {found}, not {step}"),
+    N_("shard {name} is missing"),
+    N_("it holds no model weights"),
+    N_("it holds no optimizer state"),
+    N_("it holds no scheduler state"),
+    N_("it holds no random state"),
+    N_("the random state of a rank is missing (found {count}, highest {highest})"),
+    N_("{name} is empty"),
+    N_("{name} is cut off ({error})"),
+    N_("{name} is cut off"),
+)
+
+
+def _pattern(sentence: str) -> re.Pattern[str]:
+    parts = re.split(r"\{(\w+)\}", sentence)  # text and names by turns
+    return re.compile(
+        "".join(f"(?P<{part}>.+)" if index % 2 else re.escape(part) for index, part in enumerate(parts)), re.DOTALL
+    )
+
+
+_KNOWN = tuple((_pattern(sentence), sentence) for sentence in _SENTENCES)
+
+
+def problem_text(stored: str | None) -> str | None:
+    """What no version of the runner that we know has written stays as it is."""
+    if stored is None:
+        return None
+    for pattern, sentence in _KNOWN:
+        if (match := pattern.fullmatch(stored)) is not None:
+            return _(sentence).format(**match.groupdict())
+    return stored
