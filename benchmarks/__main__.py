@@ -14,7 +14,7 @@ from rich.table import Table
 
 from benchmarks.measure import Result
 
-BENCHMARKS = ("startup", "reporter", "console", "launch", "queue", "adoption", "ingest")
+BENCHMARKS = ("startup", "reporter", "console", "launch", "queue", "adoption", "ingest", "telemetry", "streams")
 RESULTS = Path(__file__).parent / "results.json"
 
 

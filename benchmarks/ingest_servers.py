@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.measure import answers, cpu_seconds, free_port, memory_mb, stop, tree, wait_for
-from benchmarks.peers import peer_env, peer_python
+from benchmarks.peers import ROOT, peer_env, peer_python
 from tests.services import postgres
 from tests.services.databases import PostgresServer
 from tests.services.session import ServiceSession
@@ -25,6 +25,7 @@ from tuneplane_server.db.engine import Database
 from tuneplane_server.features.ingest.tokens import IngestTokens
 
 SAMPLE_SECONDS = 0.25
+START_SECONDS = 180
 
 
 @dataclass
@@ -35,10 +36,15 @@ class Target:
     addresses: list[tuple[str, str]]
     pids: list[int]
     database_pids: list[int] = field(default_factory=list)
+    base: str = ""
 
     def cpu(self) -> tuple[float, float]:
         """Seconds used so far by the server and by its database."""
         return cpu_seconds(_trees(self.pids)), cpu_seconds(_trees(self.database_pids))
+
+    def memory_now(self) -> float:
+        """The server's memory (PSS, MB)."""
+        return memory_mb(_trees(self.pids))
 
     @contextmanager
     def memory(self) -> Iterator[list[float]]:
@@ -48,7 +54,7 @@ class Target:
 
         def watch() -> None:
             while not ended.wait(SAMPLE_SECONDS):
-                samples.append(memory_mb(_trees(self.pids)))
+                samples.append(self.memory_now())
 
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()
@@ -88,6 +94,7 @@ def console(
         "TUNEPLANE_DATABASE_URL": url,
         "TUNEPLANE_RUNTIME": "process",
         "TUNEPLANE_PORT": str(port),
+        "PYTHONPATH": str(ROOT),
     }
     argv = [str(Path(sys.executable).parent / "tuneplane-server"), "serve"]
     with _running(
@@ -96,7 +103,7 @@ def console(
         secrets = asyncio.run(tokens(url, [job(client) for client in range(runs)]))
         base = f"http://127.0.0.1:{port}/ingest/v1/jobs"
         addresses = [(f"{base}/{job(client)}", secret) for client, secret in enumerate(secrets)]
-        yield Target(addresses, [pid], list(database_pids))
+        yield Target(addresses, [pid], list(database_pids), f"http://127.0.0.1:{port}")
 
 
 async def tokens(url: str, jobs: Sequence[str]) -> list[str]:
@@ -138,13 +145,20 @@ def _mlflow_run(base: str) -> str:
 
 @contextmanager
 def _running(argv: Sequence[str], env: dict[str, str], folder: Path, url: str) -> Iterator[int]:
-    with (folder / "server.log").open("ab") as log:
-        process = subprocess.Popen(argv, env=env, cwd=folder, stdout=log, stderr=log)
-        try:
-            wait_for(url, lambda: answers(url), 120)
-            yield process.pid
-        finally:
-            stop(process)
+    log = folder / "server.log"
+    with log.open("ab") as output:
+        process = subprocess.Popen(argv, env=env, cwd=folder, stdout=output, stderr=output)
+
+    def up() -> bool:
+        if process.poll() is not None:
+            raise RuntimeError(f"{argv[0]} has ended: {log.read_text(errors='replace')[-1500:]}")
+        return answers(url)
+
+    try:
+        wait_for(url, up, START_SECONDS)
+        yield process.pid
+    finally:
+        stop(process)
 
 
 def _trees(roots: Sequence[int]) -> list[int]:
