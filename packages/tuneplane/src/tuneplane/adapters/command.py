@@ -32,7 +32,7 @@ class Machine:
             raise ValueError("gpus_per_node or main_port out of range")
 
 
-LOG_KINDS = ("jsonl", "tensorboard", "console")
+LOG_KINDS = ("jsonl", "tensorboard", "console", "ranks")
 CONSOLE_FORMATS = ("dict", "verl", "key-value")
 
 
@@ -42,6 +42,7 @@ class LogHint:
 
     `jsonl`: `path` is a pattern below the out dir, of files with one object a line. `tensorboard`: `path` is the folder below the
     out dir in which event files are written. `console`: `format` is the shape of the lines that the trainer prints.
+    `ranks`: `path` is the folder below the out dir in which torchrun writes the output of each rank (`--redirects`).
     """
 
     kind: str

@@ -20,9 +20,9 @@ class Entrypoint(Model):
 
 class LogHint(Model):
     """Where the framework leaves metrics for the runner to follow: `jsonl` and `tensorboard` at `path` below the out dir (a
-    pattern for `jsonl`), `console` in lines of the shape `format`."""
+    pattern for `jsonl`), `console` in lines of the shape `format`; and `ranks`, where torchrun writes each rank's output."""
 
-    kind: Literal["jsonl", "tensorboard", "console"]
+    kind: Literal["jsonl", "tensorboard", "console", "ranks"]
     path: str = Field(default="", max_length=200)
     format: Literal["", "dict", "verl", "key-value"] = ""
 

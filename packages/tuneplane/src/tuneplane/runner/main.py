@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from time import monotonic, time
-from typing import Dict, List, Mapping, Optional
+from typing import Dict, List, Mapping, Optional, Sequence
 
 from tuneplane import adapters
+from tuneplane.adapters import LogHint
 from tuneplane.contract.words import RUNNER_EXIT_PLATFORM
 from tuneplane.runner import limits
 from tuneplane.runner.artifacts import Hasher, artifacts_path, build_index
@@ -31,6 +32,7 @@ from tuneplane.runner.reporting import Reporting, running_archive
 from tuneplane.runner.second_start import follow_earlier
 from tuneplane.runner.stopping import StopRequest
 from tuneplane.runner.tails.framework_logs import FrameworkLogs
+from tuneplane.runner.tails.rank_logs import RankLogs
 from tuneplane.runner.trainer import Ending, Trainer, command_for_people
 from tuneplane.runner.watcher import Watcher
 from tuneplane.runner.workspace import fill_work_dir, make_work_dir, remove_work_dir, write_command_files
@@ -124,15 +126,23 @@ class Runner:
             return None
         become_subreaper()
         self._recorder.follow(Reports(ReportFiles(os.path.join(self._work_dir, REPORT_DIR)), self._reports))
-        if command.log_hints and self._rank == 0:
-            logs = FrameworkLogs(command.log_hints, capsule.out_dir, self._reports)
-            self._recorder.listen(logs.feed)
-            self._recorder.follow(logs)
+        if self._rank == 0:
+            self._follow_logs(command.log_hints)
         trainer = Trainer(command.argv, cwd, environment, self._reporting.output)
         self._started_at = time()
         self._reporting.state("running")
         self._recorder.event("trainer-started", {"pid": trainer.pid, "command": command_for_people(command.argv)})
         return trainer
+
+    def _follow_logs(self, hints: Sequence[LogHint]) -> None:
+        """Frameworks log on one process of the job, and the out dir is the same on all machines: machine 0 follows for all."""
+        out_dir, redactor = self._capsule.out_dir, self._reporting.redactor
+        logs = FrameworkLogs([hint for hint in hints if hint.kind != "ranks"], out_dir, self._reports)
+        self._recorder.listen(logs.feed)
+        self._recorder.follow(logs)
+        for hint in hints:
+            if hint.kind == "ranks" and self._capsule.machine_count == 1:
+                self._recorder.follow(RankLogs(os.path.join(out_dir, hint.path), redactor))
 
     def _supervise(self, trainer: Trainer) -> Ending:
         watcher = Watcher(self._capsule, self._hasher, self._reports.checkpoints, self._work_dir, self._recorder.event)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import codecs
 import re
 import threading
 from collections import deque
 from time import time
-from typing import Callable, Deque, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Tuple
 
 from tuneplane.contract.words import MAX_LOG_CHUNK_BYTES
 from tuneplane.runner import limits
@@ -162,6 +163,16 @@ class LogChunks:
         if data:
             records.append(chunk._replace(data=data))
         return records
+
+
+def log_body(chunk: Chunk) -> Dict[str, Any]:
+    """Text when the bytes are UTF-8, else base64: the bytes themselves are kept either way."""
+    body: Dict[str, Any] = {"time": round(chunk.time, 3), "fd": chunk.fd}
+    try:
+        body["data"] = chunk.data.decode("utf-8")
+    except UnicodeDecodeError:
+        body["data64"] = base64.b64encode(chunk.data).decode("ascii")
+    return body
 
 
 def without_frames(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import sys
 import threading
 from collections import deque
@@ -11,7 +10,7 @@ from typing import Any, Callable, Deque, Dict, List, Mapping, Sequence
 
 from tuneplane.contract.words import STREAM_EVENT, STREAM_LOG, STREAM_METRIC
 from tuneplane.runner import limits
-from tuneplane.runner.output import Chunk, LogChunks, OutputQueue
+from tuneplane.runner.output import Chunk, LogChunks, OutputQueue, log_body
 from tuneplane.runner.redaction import RedactedChunks, Redactor
 from tuneplane.runner.sources import Record, Source, Turns
 from tuneplane.runner.spool import Spool
@@ -139,7 +138,7 @@ class Recorder:
         body = record.body
         if record.stream == STREAM_METRIC:
             body = {"series": {self._redactor.text(name): columns for name, columns in body["series"].items()}}
-        else:
+        elif record.stream != STREAM_LOG:  # logs are redacted over the borders of their reads
             body = self._redactor.json(body)
         self._spool.append(record.stream, record.rank, body)
 
@@ -147,16 +146,6 @@ class Recorder:
         if code not in self._said:
             self._said[code] = None
             self.warn(code, text)
-
-
-def log_body(chunk: Chunk) -> Dict[str, Any]:
-    """Text when the bytes are UTF-8, else base64: the bytes themselves are kept either way."""
-    body: Dict[str, Any] = {"time": round(chunk.time, 3), "fd": chunk.fd}
-    try:
-        body["data"] = chunk.data.decode("utf-8")
-    except UnicodeDecodeError:
-        body["data64"] = base64.b64encode(chunk.data).decode("ascii")
-    return body
 
 
 def to_stderr(line: str) -> None:
