@@ -81,3 +81,14 @@ def test_nan_is_found_beside_infinities_of_both_signs():
     assert not downsample.has_nan(array("d", [math.inf, -math.inf]))
     assert downsample.has_nan(array("d", [math.inf, math.nan]))
     assert not downsample.has_nan(array("d", [1.0]))
+
+
+def test_columns_are_chosen_from_as_lists_are():
+    values = [3.0, 1.0, 2.0, 5.0, 4.0]
+    buckets = [(0, 3), (3, 5)]
+    assert (
+        downsample.choose_within(array("d", values), buckets)
+        == downsample.choose_within(values, buckets)
+        == [0, 1, 3, 4]
+    )
+    assert downsample.choose_within([], []) == []

@@ -77,3 +77,14 @@ def packed(data: bytes) -> str:
 def test_anything_else_is_refused(text):
     with pytest.raises(CursorError):
         cursors.decode_log_cursor(text)
+
+
+@given(st.builds(cursors.LineId, *[st.integers(0, 2**31 - 1)] * 3, numbers, numbers))
+def test_the_name_of_a_line_comes_back_as_it_was(line):
+    assert cursors.decode_line_id(cursors.encode_line_id(line)) == line
+
+
+@pytest.mark.parametrize("text", ["", "!", "AAAA", "A" * 500, "_" * 60, "AQAAAQAA", "_____w8AAAAA"])
+def test_what_is_no_name_of_a_line_is_refused(text):
+    with pytest.raises(CursorError):
+        cursors.decode_line_id(text)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 MIN_POINTS = 8
 MAX_POINTS = 10_000
@@ -35,12 +35,15 @@ def choose(values: Sequence[float], width: int, positions: Sequence[int] | None 
 
     `positions`: ascending place of each value in the whole curve; None when `values` is the whole curve.
     """
-    if width <= 1:
-        return list(range(len(values)))
+    return choose_within(values, _buckets(len(values), width, positions)) if width > 1 else list(range(len(values)))
+
+
+def choose_within(values: Sequence[float], buckets: Iterable[tuple[int, int]]) -> list[int]:
+    """Ascending indices into `values` to keep, given the buckets as ranges of indices."""
     if isinstance(values, array):
         values = values.tolist()  # each number is looked at several times
     kept: set[int] = {0, len(values) - 1} if len(values) else set()
-    for start, stop in _buckets(len(values), width, positions):
+    for start, stop in buckets:
         kept.update(_extremes(values, start, stop))
     return sorted(kept)
 

@@ -109,20 +109,46 @@ def encode(data: Columns) -> bytes:
     return bytes([flags]) + b"".join(plain)
 
 
+class Packed:
+    """A chunk of `count` points whose columns are unpacked one at a time; raises `ChunkError` for anything else."""
+
+    __slots__ = ("_packed", "_payload", "_size", "count", "has_epoch")
+
+    def __init__(self, data: bytes, count: int) -> None:
+        if not data or not 0 <= count <= MAX_CHUNK_POINTS or data[0] & ~(COMPRESSED | HAS_EPOCH):
+            raise ChunkError("not a chunk of metric points")
+        self.count, self.has_epoch, self._packed = count, bool(data[0] & HAS_EPOCH), bool(data[0] & COMPRESSED)
+        self._size = count * WIDTH
+        whole = self._size * (4 if self.has_epoch else 3)
+        self._payload = _inflated(data[1:], whole) if self._packed else data[1:]
+        if len(self._payload) != whole:
+            raise ChunkError(f"a chunk of {count} points has {len(self._payload)} bytes instead of {whole}")
+
+    @property
+    def step(self) -> array[int]:
+        return self._column("q", 0)
+
+    @property
+    def time(self) -> array[float]:
+        return self._column("d", 1)
+
+    @property
+    def value(self) -> array[float]:
+        return self._column("d", 2)
+
+    @property
+    def epoch(self) -> array[float] | None:
+        return self._column("d", 3) if self.has_epoch else None
+
+    def _column(self, kind: str, index: int) -> array[Any]:
+        part = self._payload[index * self._size : (index + 1) * self._size]
+        return _little_endian(array(kind, _original(part) if self._packed else part))
+
+
 def decode(data: bytes, count: int) -> Columns:
     """The columns of a chunk of `count` points; raises `ChunkError` for anything else."""
-    if not data or not 0 <= count <= MAX_CHUNK_POINTS or data[0] & ~(COMPRESSED | HAS_EPOCH):
-        raise ChunkError("not a chunk of metric points")
-    size, packed = count * WIDTH, bool(data[0] & COMPRESSED)
-    width = 4 if data[0] & HAS_EPOCH else 3
-    payload = _inflated(data[1:], size * width) if packed else data[1:]
-    if len(payload) != size * width:
-        raise ChunkError(f"a chunk of {count} points has {len(payload)} bytes instead of {size * width}")
-    parts = [payload[index * size : (index + 1) * size] for index in range(width)]
-    numbers = [
-        _column("q" if index == 0 else "d", _original(part) if packed else part) for index, part in enumerate(parts)
-    ]
-    return Columns(numbers[0], *numbers[1:])
+    chunk = Packed(data, count)
+    return Columns(chunk.step, chunk.time, chunk.value, chunk.epoch)
 
 
 def json_numbers(values: Sequence[float]) -> list[float | str]:
@@ -147,7 +173,7 @@ def column_bytes(column: array[Any]) -> bytes:
 
 def column_of(kind: str, data: bytes) -> array[Any]:
     """The column that `column_bytes` gave."""
-    return _column(kind, _original(data))
+    return _little_endian(array(kind, _original(data)))
 
 
 def _transposed(column: bytes) -> bytes:
@@ -168,10 +194,6 @@ def _little_endian[T: (int, float)](column: array[T], byteorder: str = sys.byteo
     swapped = column[:]
     swapped.byteswap()
     return swapped
-
-
-def _column(kind: str, data: bytes) -> array[Any]:
-    return _little_endian(array(kind, data))
 
 
 def _inflated(data: bytes, size: int) -> bytes:

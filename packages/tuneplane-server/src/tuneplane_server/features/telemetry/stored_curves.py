@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.domain import downsample, series_codec
-from tuneplane_server.domain.series_codec import Columns, json_numbers
-from tuneplane_server.features.telemetry.merging import decode_places
+from tuneplane_server.domain.series_codec import Columns, Packed, json_numbers
 from tuneplane_server.features.telemetry.repo import curves as repo
 from tuneplane_server.features.telemetry.repo.curves import Block, Rollup, Steps
 from tuneplane_server.features.telemetry.repo.metrics import Chunk, Series
@@ -57,20 +58,98 @@ async def load(session: AsyncSession, found: Sequence[Series], max_points: int, 
 def curve(stored: Stored, max_points: int, steps: Steps | None = None) -> dict[str, Any]:
     """`{attempt, step, time, value, epoch?, count, replaced_from}`; `count` before thinning. `steps`: only that range, and one
     point on either side of it, so that a line leads out of the picture."""
-    parts = [series_codec.decode(block.data, BLOCK_POINTS) for block in stored.blocks]
-    parts += [series_codec.decode(rollup.data, rollup.count) for rollup in stored.rollups]
-    parts += [series_codec.decode(chunk.data, chunk.count) for chunk in stored.chunks]
-    data = series_codec.joined(parts)
-    positions = _positions(stored, steps)
-    total = len(data.step) if positions is None else len(data.step) + _left_out(stored)
+    pieces = _pieces(stored)
     if steps is not None:
-        inside = _inside(data.step, steps)
-        data = data.take(inside)
-        assert positions is not None
-        positions = array("q", [positions[index] for index in inside])
-        total = positions[-1] - positions[0] + 1 if positions else 0
+        return _stretch(stored.series, pieces, max_points, steps)
+    # Only values decide what is kept: the other columns are unpacked where something was.
+    values = array("d")
+    for piece in pieces:
+        values.extend(piece.data.value)
+    total = sum(piece.span for piece in pieces)
+    width = downsample.bucket_width(total, max_points, has_nan=downsample.has_nan(values))
+    chosen = downsample.choose_within(values, _buckets(pieces, width)) if width > 1 else list(range(len(values)))
+    return entry(stored.series, _taken(pieces, chosen), total)
+
+
+class _Piece(NamedTuple):
+    """Consecutive points of a curve, or those of them that a rollup keeps. `start`: place of the first in the whole curve.
+    `places`: of the kept ones, from `start`; None when all are there. `span`: how many points it stands for."""
+
+    data: Packed
+    start: int
+    places: array[int] | None
+    span: int
+
+
+def _pieces(stored: Stored) -> list[_Piece]:
+    found = [
+        _Piece(Packed(block.data, BLOCK_POINTS), block.block * BLOCK_POINTS, None, BLOCK_POINTS)
+        for block in stored.blocks
+    ]
+    found += [
+        _Piece(Packed(one.data, one.count), one.block * BLOCK_POINTS, _places(one.places), BLOCK_POINTS)
+        for one in stored.rollups
+    ]
+    start = stored.series.blocks * BLOCK_POINTS
+    for chunk in stored.chunks:
+        found.append(_Piece(Packed(chunk.data, chunk.count), start, None, chunk.count))
+        start += chunk.count
+    return found
+
+
+def _places(data: bytes) -> array[int]:
+    """`merging.encode_places`, quickly: a long curve has thousands of rollups."""
+    found = array("H", data)
+    if sys.byteorder != "little":
+        found.byteswap()
+    return found
+
+
+def _buckets(pieces: Sequence[_Piece], width: int) -> Iterator[tuple[int, int]]:
+    """The buckets as ranges of indices into the points of all pieces, found without looking at each point."""
+    start = index = 0
+    current: int | None = None
+    for piece in pieces:
+        first, last = piece.start // width, (piece.start + piece.span - 1) // width
+        for bucket in range(first, last + 1):
+            edge = max(0, bucket * width - piece.start)
+            place = index + (edge if piece.places is None else bisect_left(piece.places, edge))
+            if bucket != current and place > start:
+                yield start, place
+                start = place
+            current = bucket
+        index += piece.data.count
+    if index > start:
+        yield start, index
+
+
+def _taken(pieces: Sequence[_Piece], chosen: Sequence[int]) -> Columns:
+    """The points of these ascending indices."""
+    parts: list[Columns] = []
+    index = first = 0
+    for piece in pieces:
+        end = bisect_left(chosen, index + piece.data.count, first)
+        if end > first:
+            data = piece.data
+            whole = Columns(data.step, data.time, data.value, data.epoch)
+            parts.append(whole.take(one - index for one in chosen[first:end]))
+        index, first = index + piece.data.count, end
+    return series_codec.joined(parts)
+
+
+def _stretch(series: Series, pieces: Sequence[_Piece], max_points: int, steps: Steps) -> dict[str, Any]:
+    data = series_codec.joined(
+        [Columns(one.data.step, one.data.time, one.data.value, one.data.epoch) for one in pieces]
+    )
+    positions = array("q")
+    for piece in pieces:
+        places = range(piece.data.count) if piece.places is None else piece.places
+        positions.extend(piece.start + place for place in places)
+    inside = _inside(data.step, steps)
+    data, positions = data.take(inside), array("q", [positions[index] for index in inside])
+    total = positions[-1] - positions[0] + 1 if positions else 0
     width = downsample.bucket_width(total, max_points, has_nan=downsample.has_nan(data.value))
-    return entry(stored.series, data.take(downsample.choose(data.value, width, positions)), total)
+    return entry(series, data.take(downsample.choose(data.value, width, positions)), total)
 
 
 def entry(series: Series, data: Columns, total: int | None = None) -> dict[str, Any]:
@@ -86,24 +165,6 @@ def entry(series: Series, data: Columns, total: int | None = None) -> dict[str, 
     if total is not None:
         found |= {"count": total, "replaced_from": None}
     return found
-
-
-def _positions(stored: Stored, steps: Steps | None) -> array[int] | None:
-    """The place of every decoded point in the whole curve; None when they are all of it, in order."""
-    if steps is None and not stored.rollups:
-        return None
-    found = array("q")
-    for block in stored.blocks:
-        found.extend(range(block.block * BLOCK_POINTS, (block.block + 1) * BLOCK_POINTS))
-    for rollup in stored.rollups:
-        found.extend(rollup.block * BLOCK_POINTS + place for place in decode_places(rollup.places))
-    start = stored.series.blocks * BLOCK_POINTS
-    found.extend(range(start, start + sum(chunk.count for chunk in stored.chunks)))
-    return found
-
-
-def _left_out(stored: Stored) -> int:
-    return len(stored.rollups) * BLOCK_POINTS - sum(rollup.count for rollup in stored.rollups)
 
 
 def _inside(steps: Sequence[int], wanted: Steps) -> list[int]:
