@@ -48,6 +48,38 @@ def test_other_bytes_are_refused_and_crash_nothing(data: bytes) -> None:
             continue
 
 
+def _packed(header: bytes, rest: bytes = b"") -> bytes:
+    return zstd.compress(len(header).to_bytes(2, "little") + header + rest)
+
+
+@pytest.mark.parametrize("damaged", [
+    b"\x01",
+    b"\x01\x00" + _packed(b'["use"'),
+    b"\x01\x00" + _packed(b"5"),
+    b"\x01\x00" + _packed(b"[5]"),
+    b"\x01\x00" + _packed(b'["use"]', b"12345678"),
+    b"\x00\x00" + zstd.compress(b"x"),
+])  # fmt: skip
+def test_a_damaged_block_is_refused(damaged: bytes) -> None:
+    with pytest.raises(ChunkError):
+        decode(damaged)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        _packed(b'{"use"'),
+        _packed(b"[]"),
+        _packed(b'{"use": -1}'),
+        _packed(b'{"use": 1}', bytes(24) + b"more"),
+        b"no zstd",
+    ],
+)
+def test_a_damaged_rollup_is_refused(damaged: bytes) -> None:
+    with pytest.raises(ChunkError):
+        figures.points_of_rollup(damaged, 0)
+
+
 def test_a_bomb_is_refused() -> None:
     with pytest.raises(ChunkError):
         decode(b"\x00\x02" + zstd.compress(b"\0" * 50_000_000))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuneplane_server.domain import watch
-from tuneplane_server.domain.conditions import CONDITIONS
+from tuneplane_server.domain.conditions import CONDITIONS, condition_message
 from tuneplane_server.domain.phases import StopCause
 from tuneplane_server.domain.watch import (
     CLOCK_OFF,
@@ -24,6 +24,7 @@ from tuneplane_server.domain.watch import (
     UNHEARD,
     BadLoss,
     Beat,
+    CardLoad,
     Sighting,
     WatchPolicy,
 )
@@ -94,6 +95,16 @@ def test_anything_new_of_any_kind_is_a_sign_of_life(kind: str) -> None:
 )
 def test_what_explains_the_silence_is_no_stall(seen: Sighting) -> None:
     assert STALLED not in conditions(seen)
+
+
+def test_gpus_that_work_are_no_stall_and_idle_ones_have_to_be_idle_as_long() -> None:
+    """Scenario 32."""
+    assert STALLED not in conditions(quiet(300, cards=CardLoad(None)))
+    assert STALLED not in conditions(quiet(300, cards=CardLoad(ago(60 * 29))))
+    found = conditions(quiet(300, cards=CardLoad(ago(60 * 31))))[STALLED]
+    assert found == {"minutes": 30, "since": "2026-01-01 04:29 UTC", "gpus": "idle"}
+    assert condition_message(STALLED, found) != condition_message(STALLED, {"minutes": 30}) == CONDITIONS[STALLED]
+    assert STALLED not in conditions(quiet(300, cards=CardLoad(None)), {STALLED: found}), "it computes again"
 
 
 def test_a_reported_phase_counts_as_long_as_it_said() -> None:
@@ -236,6 +247,7 @@ sightings = st.builds(
     machines=st.integers(1, 4),
     last=st.dictionaries(st.sampled_from(["log", "metric", "sample", "event"]), st.one_of(st.none(), ages.map(ago))),
     busy_until=st.one_of(st.none(), ages.map(ago)),
+    cards=st.one_of(st.none(), st.builds(CardLoad, st.one_of(st.none(), ages.map(ago)))),
     beats=st.lists(
         st.builds(Beat, st.integers(0, 3), st.sampled_from(["preparing", "running", "draining"]), ages.map(ago)),
         max_size=4,

@@ -66,7 +66,9 @@ def decode(data: bytes) -> Frame:
     count, payload = int.from_bytes(data[:2], "little"), _inflated(data[2:])
     end = 2 + int.from_bytes(payload[:2], "little")
     try:
-        names: list[str] = json.loads(payload[2:end])
+        names = json.loads(payload[2:end])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("no list of names")
     except ValueError as error:
         raise ChunkError("the names of a block of hardware figures are damaged") from error
     size = count * WIDTH
@@ -99,7 +101,9 @@ def points_of_rollup(data: bytes, block: int) -> dict[str, Points]:
     payload = _inflated(data)
     start = 2 + int.from_bytes(payload[:2], "little")
     try:
-        counts: dict[str, int] = json.loads(payload[2:start])
+        counts = json.loads(payload[2:start])
+        if not isinstance(counts, dict) or not all(type(count) is int and count >= 0 for count in counts.values()):
+            raise ValueError("no counts by name")
     except ValueError as error:
         raise ChunkError("the header of a rollup is damaged") from error
     found = {}
