@@ -56,6 +56,8 @@ def _absolute(value: Any) -> Any:
 
 
 HttpUrl = Annotated[str | None, AfterValidator(_http_url)]
+
+
 def _hosts(value: str) -> str:
     parse_hosts(value)
     return value

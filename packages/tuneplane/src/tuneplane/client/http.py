@@ -224,7 +224,9 @@ class Console:
     @contextmanager
     def streamed(self, job: str, path: str, params: dict[str, Any]) -> Iterator[httpx2.Response]:
         """The open answer of a call that gives a file: `logs/raw`, `metrics/export`, `samples/export`."""
-        with self._answer("GET", f"{_job(job)}/{path}", params=params, headers={"Accept": "*/*"}, repeat=True) as answer:
+        with self._answer(
+            "GET", f"{_job(job)}/{path}", params=params, headers={"Accept": "*/*"}, repeat=True
+        ) as answer:
             if not answer.is_success:
                 raise failure(answer, read_body(answer, self.server), self.server)
             yield answer
