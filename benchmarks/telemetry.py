@@ -46,10 +46,9 @@ def _on(database: str, url: str, folder: Path, **peers: float) -> list[Result]:
         fewer = _timed(client, f"/api/v1/jobs/{short}/curves?name=train/loss")
         query = urlencode([("run", one) for one in several] + [("name", name) for name in METRICS])
         many = _timed(client, f"/api/v1/curves?{query}&max_points=200")
+        # The first look: nothing of this log is in the database's cache yet.
+        read = _bytes_read(target.pids[0], lambda: client.get(f"/api/v1/jobs/{logged}/logs?tail=100"))
         tail = _timed(client, f"/api/v1/jobs/{logged}/logs?tail=100")
-        read = min(
-            _bytes_read(target.pids[0], lambda: client.get(f"/api/v1/jobs/{logged}/logs?tail=100")) for _ in range(5)
-        )
     of = f"a curve of {POINTS:,} points, {database}"
     results = [
         Result(of, curve[0], "ms", f"the same of {FEWER:,}", fewer[0], "≤ 150 ms, flat"),
