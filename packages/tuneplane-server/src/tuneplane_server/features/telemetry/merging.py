@@ -4,6 +4,8 @@ read from a few hundred rows, and a thin one from the rollups alone.
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -129,5 +131,9 @@ def encode_places(places: list[int]) -> bytes:
     return b"".join(place.to_bytes(2, "little") for place in places)
 
 
-def decode_places(data: bytes) -> list[int]:
-    return [int.from_bytes(data[index : index + 2], "little") for index in range(0, len(data), 2)]
+def decode_places(data: bytes) -> array[int]:
+    """What `encode_places` wrote. A long curve has thousands of these: they are not read place by place."""
+    places = array("H", data)
+    if sys.byteorder != "little":
+        places.byteswap()
+    return places

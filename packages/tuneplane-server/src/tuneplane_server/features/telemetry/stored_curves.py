@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.domain import downsample, series_codec
 from tuneplane_server.domain.series_codec import Columns, Packed, json_numbers
+from tuneplane_server.features.telemetry.merging import decode_places
 from tuneplane_server.features.telemetry.repo import curves as repo
 from tuneplane_server.features.telemetry.repo.curves import Block, Rollup, Steps
 from tuneplane_server.features.telemetry.repo.metrics import Chunk, Series
@@ -87,21 +87,13 @@ def _pieces(stored: Stored) -> list[_Piece]:
         for block in stored.blocks
     ]
     found += [
-        _Piece(Packed(one.data, one.count), one.block * BLOCK_POINTS, _places(one.places), BLOCK_POINTS)
+        _Piece(Packed(one.data, one.count), one.block * BLOCK_POINTS, decode_places(one.places), BLOCK_POINTS)
         for one in stored.rollups
     ]
     start = stored.series.blocks * BLOCK_POINTS
     for chunk in stored.chunks:
         found.append(_Piece(Packed(chunk.data, chunk.count), start, None, chunk.count))
         start += chunk.count
-    return found
-
-
-def _places(data: bytes) -> array[int]:
-    """`merging.encode_places`, quickly: a long curve has thousands of rollups."""
-    found = array("H", data)
-    if sys.byteorder != "little":
-        found.byteswap()
     return found
 
 
