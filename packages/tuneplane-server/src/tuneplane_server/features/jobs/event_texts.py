@@ -33,7 +33,7 @@ _TEXTS = {
     "time-limit": N_("its time limit of {seconds} seconds is reached"),
     "adopted": N_("found alive when the console started"),
     "stop-sent": N_("told to stop"),
-    "telemetry-removed": N_("removed by the project's retention: {kind}"),
+    "telemetry-removed": N_("its output was removed: the project keeps no more of it"),
 }
 
 
@@ -67,5 +67,13 @@ def event_text(kind: str, data: Mapping[str, Any], ignored: bool) -> str:
     return _("ignored: {event}").format(event=text) if ignored else text
 
 
+_REMOVED = {
+    "metrics": N_("its metrics were removed: the project keeps them no longer"),
+    "samples": N_("its samples were removed: the project keeps no more of them"),
+}
+
+
 def _text_of(kind: str, data: Mapping[str, Any]) -> str:
+    if kind == "telemetry-removed" and data.get("kind") in _REMOVED:
+        return _REMOVED[data["kind"]]
     return _RETRIED_AT_ONCE if kind == "retried" and not data.get("seconds") else _TEXTS[kind]
