@@ -29,7 +29,7 @@ Why an attempt ended as it did. A reason has a code that never changes, a class,
 
 What decides, in this order: the runner's own word, what the machine knows (a memory limit that was hit, an image that cannot be pulled), what the last lines of the log say, the signal or exit code. The line of the log that decided is quoted. When one rank fails and the others then wait for it in vain, the cause counts, not the waiting.
 
-A further attempt is made only when the reason allows it (**retry** below) and `limits.retries` of the run has something left for its class (`tp submit --retries infra=2`). It begins after the one before is proved gone, from the newest complete checkpoint of the earlier attempts.
+A further attempt is made only when the reason allows it (**retry** below) and `limits.retries` of the run has something left for its class (`tp submit --retries infra=2`). It begins after the one before is proved gone, from the newest complete checkpoint of the earlier attempts, after a rest that doubles each time (5 seconds to 15 minutes; none where a policy ended it). There is a ceiling: 25 attempts, and none after 3 ends in a row for the same reason (5 of class infra) at the same step without a newer checkpoint. More in [Pause, resume, retry](../guides/pause-resume-retry.md).
 
 This page is made from the table by `scripts/reason_pages.py`.""",
         "user": "User: the experiment itself",
@@ -48,7 +48,7 @@ This page is made from the table by `scripts/reason_pages.py`.""",
 
 依次由这些决定：runner 自己的话，机器知道的事（撞上内存上限、镜像拉不下来），日志最后几行说了什么，信号或退出码。起决定作用的那行日志会被引用。一个 rank 失败、其他 rank 白等一场时，算数的是起因，不是等待。
 
-只有原因允许（下面的**可重试**），并且作业的 `limits.retries` 在该类别上还有余量时（`tp submit --retries infra=2`），才会再次尝试。新的尝试在确认上一次已清理干净之后开始，从之前各次尝试中最新的完整 checkpoint 继续。
+只有原因允许（下面的**可重试**），并且作业的 `limits.retries` 在该类别上还有余量时（`tp submit --retries infra=2`），才会再次尝试。新的尝试在确认上一次已清理干净之后开始，从之前各次尝试中最新的完整 checkpoint 继续；之前有一段逐次加倍的间歇（5 秒到 15 分钟，由策略结束的没有间歇）。次数有上限：最多 25 次，并且连续 3 次（infra 类为 5 次）因同一原因停在同一步、没有更新的 checkpoint 之后不再尝试。详见[暂停、恢复、重试](../guides/pause-resume-retry.md)。
 
 本页由 `scripts/reason_pages.py` 根据原因表生成。""",
         "user": "user：实验本身的问题",
