@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -146,7 +147,7 @@ async def test_maintenance_is_turned_on_with_a_text_and_off_again(harness: Harne
     ],
 )
 async def test_what_is_wrong_with_a_policy_stands_at_its_field(
-    harness: Harness, root: Browser, entered: dict[str, str], field: str
+    harness: Harness, root: Browser, entered: dict[str, Any], field: str
 ) -> None:
     answer = await root.post("/admin/policies/watchdog", version="0", **entered)
     assert answer.status_code == 422

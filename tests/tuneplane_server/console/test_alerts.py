@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from tests.tuneplane_server.alerts.test_firing import KL, look, send, set_rule
 from tests.tuneplane_server.console.conftest import Browser, read
@@ -46,7 +47,7 @@ async def test_rules_are_shown_changed_added_and_removed(browser: Browser, site:
     assert "gpu-idle" in page.text
     assert page.inline == []
     assert (await browser.post(PLACE, name="gpu-idle", minutes="45", enabled="no")).status_code == 303
-    fields = {"kind": "metric-above", "metric": "train/loss", "threshold": "3", "minutes": "5"}
+    fields: dict[str, Any] = {"kind": "metric-above", "metric": "train/loss", "threshold": "3", "minutes": "5"}
     assert (await browser.post(PLACE, name="loss-high", **fields)).status_code == 303
     rules = (await site.services.alerts.of_project(ada, "ada", "lab")).rules
     assert (rules["gpu-idle"].enabled, rules["gpu-idle"].minutes, rules["loss-high"].threshold) == (False, 45.0, 3.0)

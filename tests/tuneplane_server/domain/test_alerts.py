@@ -41,7 +41,8 @@ def at(minutes: float) -> datetime:
 
 def facts(value: float | None = None, count: int = 1, low: float = 0.0, high: float = 20.0, **known: Any) -> Facts:
     metric = {} if value is None and "metrics" not in known else {KL: MetricFact(count, value, count, low, high)}
-    return Facts(**{"running_since": NOW, "metrics": metric} | known)
+    known = {"running_since": NOW, "metrics": metric} | known
+    return Facts(**known)
 
 
 def look(rule: Rule, *seen: tuple[float, Facts], before: AlertState = AlertState()) -> tuple[AlertState, list[Effect]]:

@@ -26,6 +26,7 @@ from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.features.ingest.tokens import IngestTokens
 from tuneplane_server.features.telemetry.log_reader import LogQuery
+from tuneplane_server.features.telemetry.repo.samples import SampleFilter
 from tuneplane_server.features.telemetry.service import TelemetryService
 from tuneplane_server.wakeups import Wakeups
 
@@ -135,7 +136,7 @@ async def assert_each_once(telemetry: TelemetryService) -> None:
     curves = await telemetry.curves.curves(JOB, ["train/loss"], max_points=10_000, attempt=None, rank=0)
     assert curves["train/loss"][0]["step"] == list(range(2, 2 * RECORDS + 2))
     assert curves["train/loss"][0]["value"][:4] == [1.0, "NaN", 2.0, "NaN"]
-    samples = await telemetry.samples(JOB, limit=10_000)
+    samples = (await telemetry.samples.page(JOB, SampleFilter(), limit=10_000)).items
     assert [item.data["completion"] for item in samples] == [f"text {n}" for n in range(5, RECORDS + 1, 5)]
     events = await telemetry.events(JOB, ["checkpoint"], limit=10_000)
     assert [event.data["step"] for event in reversed(events)] == list(range(5, RECORDS + 1, 5))
