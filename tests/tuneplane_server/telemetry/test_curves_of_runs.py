@@ -31,6 +31,17 @@ async def test_several_runs_and_metrics_come_in_one_answer(reader):
     assert found["runs"][other]["series"]["train/loss"][0]["value"] == [1.0]
 
 
+async def test_what_several_runs_have(reader):
+    other = await reader.console.running_job(reader.who)
+    await reader.store(Batch(metrics=[metric(1, {"a": [2.0]}), metric(1, {"b": [1.0]}, rank=1)]))
+    found = await answer(reader, "/metrics", run=[reader.job, other])
+    shapes.RunMetrics.model_validate(found)
+    assert list(found["runs"][reader.job]["metrics"]) == ["a"]
+    assert found["runs"][other] == {"metrics": {}, "refused_points": 0}
+    assert list((await answer(reader, "/metrics", run=reader.job, rank=1))["runs"][reader.job]["metrics"]) == ["b"]
+    assert (await reader.get("/metrics", run=[reader.job, "0" * 16])).status_code == 404
+
+
 async def test_a_foreign_run_among_them_looks_as_if_it_were_not_there(reader):
     eve = await reader.console.user("eve")
     await reader.console.bring_package(eve)

@@ -10,6 +10,10 @@ const KNOWN = ["train", "validation", "system", "raw"];
 const MOST_GROUPS = 24;
 const PORTION = 60; // charts of one group before "show more"
 const MANY = 300; // names beyond which only the first group is open and hidden cards are not kept
+// Whether training goes well is seen from these, whatever the method.
+const FIRST = new Map(
+  ["reward", "loss", "kl_penalty", "kl", "entropy", "reward_std", "grad_norm", "learning_rate"].map((name, place) => [`train/${name}`, place]),
+);
 const collator = new Intl.Collator("en", { numeric: true });
 
 export const PINNED = "\u0000pinned";
@@ -132,9 +136,10 @@ function rank(prefix) {
   return KNOWN.includes(prefix) ? KNOWN.indexOf(prefix) : KNOWN.length - 1.5;
 }
 
-/** The method's main metric first, then by name. */
+/** The method's main metric first, then what people look at first, then by name. */
 function byOrder(primary) {
-  return (a, b) => (a === primary ? -1 : b === primary ? 1 : collator.compare(a, b));
+  const place = (name) => (name === primary ? -1 : (FIRST.get(name) ?? FIRST.size));
+  return (a, b) => place(a) - place(b) || collator.compare(a, b);
 }
 
 /** A filter as a regular expression; as plain text while it is none. */
