@@ -195,3 +195,17 @@ async def test_a_machine_that_cannot_be_asked_rests_and_nothing_is_written(harne
 async def test_odd_questions_are_refused(site: Api, query: str) -> None:
     client = await site.client(await site.harness.user())
     assert (await client.get(f"/api/v1/jobs/{'0' * 16}/hardware?{query}")).status_code == 422
+
+
+async def test_figures_of_a_run_go_with_its_metrics(harness: Harness, ada: Principal) -> None:
+    from tests.tuneplane_server.retention.test_retention import DAY, ended_run, retain
+    from tuneplane_server.features.retention.views import RetentionValue
+
+    job_id = await ended_run(harness, ada)
+    await harness.services.figures.record(node(harness.time.now.timestamp(), job_id))
+    await harness.services.retention.set(ada, "ada", "lab", RetentionValue(metrics_days=1), 0)
+    await retain(harness)
+    assert await harness.services.figures.of_run(job_id, max_points=10) != {}
+    harness.time.pass_(2 * DAY)
+    await retain(harness)
+    assert await harness.services.figures.of_run(job_id, max_points=10) == {}

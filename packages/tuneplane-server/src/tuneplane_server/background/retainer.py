@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from tuneplane_server.background.leases import Lease
 from tuneplane_server.background.loop import Work
+from tuneplane_server.domain.retention import Kind
+from tuneplane_server.features.hardware.figures import HardwareFigures
 from tuneplane_server.features.retention.service import RetentionService
 
 AT_ONCE = 100
@@ -17,8 +19,8 @@ class Retainer:
     topics = ("retainer",)
     interval = 300.0
 
-    def __init__(self, retention: RetentionService) -> None:
-        self._retention = retention
+    def __init__(self, retention: RetentionService, figures: HardwareFigures) -> None:
+        self._retention, self._figures = retention, figures
         self._one = asyncio.Semaphore(1)
 
     async def due(self) -> Sequence[Work]:
@@ -30,4 +32,6 @@ class Retainer:
     async def handle(self, work: Work, lease: Lease) -> None:
         async with self._one:
             for removal in await self._retention.due(work.item, AT_ONCE):
+                if removal.kind is Kind.METRICS:  # first: after a crash between the two the removal is due again
+                    await self._figures.forget(removal.job_id)
                 await self._retention.remove(removal)

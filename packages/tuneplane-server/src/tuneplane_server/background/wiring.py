@@ -104,7 +104,7 @@ def build_roles(services: Services) -> BackgroundRoles:
         reaper,
         Hasher(writer, services.artifacts),
         OrphanSweeper(writer, executor),
-        Retainer(services.retention),
+        Retainer(services.retention, services.figures),
         sampler,
         watchdog,
         alerter,
