@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -147,24 +146,6 @@ def test_a_batch_that_is_too_large_is_halved(make_job: MakeJob, console: IngestS
     assert len(console.text("stdout")) > 140_000
     assert job.outcome()["spool_drained"]
     console.assert_no_gaps()
-
-
-@pytest.mark.parametrize("batches", [2, 5, 8])
-def test_a_killed_runner_leaves_a_spool_that_is_whole(make_job: MakeJob, console: IngestServer, batches: int) -> None:
-    """SIGKILL at an arbitrary moment: what the console got and what the engine sends later make one sequence."""
-    code = "import os,sys,time\ni = 0\nwhile os.getppid() != 1:\n    i += 1\n    print(i, flush=True)\n    time.sleep(0.001)\n"
-    job = make_job('exec "$TUNEPLANE_PYTHON" count.py', files={"count.py": code})
-    console.faults.extend(["drop"] * 2)
-    process = job.start()
-    console.wait_for(lambda: console.batches > batches)
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
-    left = ship_leftovers(job.spool, console.url(JOB), console.token, 30)
-    assert left.remaining == 0
-    console.assert_no_gaps()
-    numbers = [int(line) for line in console.text("stdout").split(b"\n")[:-1]]
-    assert numbers == list(range(1, len(numbers) + 1))
-    assert numbers
 
 
 def test_a_full_spool_never_stops_the_trainer_and_says_what_is_missing(
