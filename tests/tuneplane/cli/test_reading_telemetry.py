@@ -82,7 +82,7 @@ class TestMetrics:
     def test_several_curves_over_another_axis_smoothed(self, tp: Tp, measured: ScriptedConsole) -> None:
         options = ("--plot", "--x", "tokens", "--smooth", "0.9", "--rank", "2")
         text = tp("job", "metrics", RUN, "train/loss", "b", *options).out
-        assert "train/loss · smoothed 0.9 · 1 values are no numbers" in text
+        assert "train/loss · smoothed 0.9 · 1 value is no number" in text
         assert "b · no points yet" in text
         assert "└100" in text
         (query,) = queries(measured, "curves")

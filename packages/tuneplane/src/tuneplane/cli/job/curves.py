@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tuneplane.cli.plot import plot, smooth
 from tuneplane.cli.text import clean
 from tuneplane.client.types import CurvePart, Number
-from tuneplane.i18n import _
+from tuneplane.i18n import _, ngettext
 
 AXES = ("step", "time", "relative", "tokens", "epoch")
 WIDEST = 160
@@ -49,7 +49,7 @@ def drawing(name: str, parts: list[CurvePart], shown: Shown, *, many: bool = Fal
         facts.append(_("smoothed {weight:g}").format(weight=shown.smoothing))
     odd = sum(not isfinite(value) for value in values)
     if odd:
-        facts.append(_("{count} values are no numbers").format(count=odd))
+        facts.append(ngettext("{count} value is no number", "{count} values are no numbers", odd).format(count=odd))
     if not drawn:
         facts.append(_("nothing to draw over this axis") if points else _("no points yet"))
     return f"\n{' · '.join(facts)}\n{drawn}"
