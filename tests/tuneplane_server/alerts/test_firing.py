@@ -131,6 +131,24 @@ async def test_who_lost_the_lease_writes_nothing(harness: Harness, ada: Principa
     assert (await conditions(harness, job_id), await notified(harness, ada)) == ([], [])
 
 
+async def test_a_run_that_ends_between_the_look_and_the_write_gets_no_condition(
+    harness: Harness, ada: Principal
+) -> None:
+    job_id = await harness.running_job(ada)
+    await set_rule(harness, ada, "kl", kind="metric-above", metric=KL, threshold=10, minutes=0)
+    await send(harness, job_id, 1, 12.0)
+    role = harness.loop("alerter").role
+    (work,) = await role.due()
+    await harness.write_outcome(job_id)
+    harness.scripted.containers.clear()
+    for name in ("observer", "reaper", "reaper"):
+        await look(harness, role=name)
+    (lease,) = await harness.roles._leases.claim(role.name, [job_id])
+    await role.handle(work, lease)
+    job = await harness.job(job_id)
+    assert (job.phase, job.conditions, await notified(harness, ada)) == ("succeeded", [], [])
+
+
 async def test_the_defaults_tell_of_a_failed_run_and_not_of_a_succeeded_one(harness: Harness, ada: Principal) -> None:
     failed, succeeded = await harness.running_job(ada), await harness.running_job(ada)
     await harness.write_outcome(failed, "failed")

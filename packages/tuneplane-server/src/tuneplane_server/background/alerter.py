@@ -194,7 +194,9 @@ class Alerter:
         if subject is None:
             return False
 
-        async def write(session: AsyncSession, _row: JobRow | None = None) -> None:
+        async def write(session: AsyncSession, locked: JobRow | None = None) -> None:
+            if locked is not None and locked.phase != Phase.RUNNING:
+                raise SeenBeforeError  # it has ended since the look: no condition may stay on what is over
             if item.ended_at is not None:
                 await self._alert_writer.write_ending(session, subject, move, item.ended_at)
             else:
