@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 from fastapi import FastAPI
 from sqlalchemy import inspect, select
 
@@ -36,6 +37,8 @@ from tuneplane_server.storage.space import Space
 ROOMY = Space(500 * 10**9, 1000 * 10**9)
 INGEST = "http://127.0.0.1:1"
 PASSWORD = "four random words here"
+# For tests of pages, files and rules on fixtures that would give them both databases: what they prove does not depend on which.
+ON_SQLITE = pytest.mark.parametrize("migrated_url", ["sqlite"], indirect=True)
 
 
 def package() -> bytes:

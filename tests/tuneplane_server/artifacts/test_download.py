@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.tuneplane_server.artifacts.conftest import Run
+from tests.tuneplane_server.harness import ON_SQLITE
 
+pytestmark = ON_SQLITE
 CONTENT = bytes(range(256)) * 2000  # more than one block
 
 

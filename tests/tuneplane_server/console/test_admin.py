@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from tests.tuneplane_server.console.conftest import Browser, app_of, browsing
-from tests.tuneplane_server.harness import Harness
+from tests.tuneplane_server.harness import ON_SQLITE, Harness
 from tests.tuneplane_server.jobs.test_steering import unapproved
 from tuneplane_server.features.accounts.principal import Principal
+
+pytestmark = ON_SQLITE
 
 EDIT = "/admin/quotas/edit"
 

@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.tuneplane_server.console.conftest import Browser, app_of, browsing, read
-from tests.tuneplane_server.harness import Harness
+from tests.tuneplane_server.harness import ON_SQLITE, Harness
 from tests.tuneplane_server.jobs.test_steering import end, jobs_there_are, paused_job, save, unapproved
 from tuneplane_server.domain.transitions import Event
 from tuneplane_server.features.accounts.principal import Principal
+
+pytestmark = ON_SQLITE
 
 pytestmark = pytest.mark.usefixtures("ada")
 

@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.tuneplane_server.console.conftest import Browser, app_of, browsing, read
-from tests.tuneplane_server.harness import Harness, gpu_pool, jobspec
+from tests.tuneplane_server.harness import ON_SQLITE, Harness, gpu_pool, jobspec
 from tuneplane_server.features.accounts.principal import Principal
+
+pytestmark = ON_SQLITE
 
 
 @pytest.fixture

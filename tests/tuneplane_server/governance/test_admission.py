@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.tuneplane_server.harness import INGEST, Api, Harness, gpu_pool, jobspec
+from tests.tuneplane_server.harness import INGEST, ON_SQLITE, Api, Harness, gpu_pool, jobspec
 from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.governance.quotas import Subject
@@ -52,6 +52,7 @@ async def refusals(harness: Harness, who: Principal, spec: dict[str, Any]) -> li
         ({"max_priority": -5}, {}, "priority-over-limit", "spec.priority", ("-5", "0")),
     ],
 )  # fmt: skip
+@ON_SQLITE
 @pytest.mark.parametrize("scope", ["default", "user", "project"])
 async def test_a_rule_refuses_with_the_figure_whose_it_is_and_who_can_change_it(
     harness: Harness, ada: Principal, scope: str, limits: dict[str, Any], spec: dict[str, Any], code: str, field: str, said: tuple[str, ...]
