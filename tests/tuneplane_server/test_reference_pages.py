@@ -51,7 +51,7 @@ def test_every_route_phase_and_condition_is_on_the_page(pages: Path) -> None:
             .replace("{digest}", "{sha256}")
         )
         telemetry = re.fullmatch(
-            r"/jobs/\{id\}/(metrics|curves|logs|logs/raw|samples|stream|artifacts|artifacts/file)", last
+            r"/jobs/\{id\}/((?:metrics|samples)(?:/export)?|curves|logs|logs/raw|stream|artifacts|artifacts/file)", last
         )
         assert (f"`{telemetry[1]}`" if telemetry and telemetry[1] != "metrics" else last) in text, path
     for word in (*PHASES, *CONDITIONS):
