@@ -123,6 +123,10 @@ async def test_all_ranks_running_and_silent_with_idle_gpus_is_stalled_and_workin
     client = await api.client(ada)
     (shown,) = (await client.get(f"/api/v1/jobs/{job_id}")).json()["conditions"]
     assert "its GPUs are idle" in shown["text"]
+    await harness.loop("alerter").tick()
+    await harness.loop("alerter").idle()
+    (told,) = (await client.get("/api/v1/notifications")).json()["items"]
+    assert (told["rule"], told["job_id"]) == ("no-progress", job_id)
     now = harness.time.now.timestamp()
     phase = reported(1, "phase", {"name": "evaluating", "max_minutes": 6})._replace(time=now)
     await send(harness, job_id, events=[phase])

@@ -25,6 +25,7 @@ from tuneplane_server.domain.alerts import (
     ending,
     message_of,
     over,
+    shown_already,
     step,
 )
 from tuneplane_server.domain.conditions import condition_message
@@ -122,6 +123,10 @@ def test_no_progress_is_of_runs_that_report_metrics() -> None:
     assert look(rule, (61, replace(silent, running_since=None)))[1] == []
     assert look(rule, (61, replace(silent, busy_until=at(90))))[1] == [], "it says that it evaluates"
     assert look(rule, (95, replace(silent, busy_until=at(90))))[1] == [Effect.FIRED]
+    stalled = facts(conditions={"stalled": {"minutes": 30, "since": "then"}})
+    state, effects = look(rule, (31, stalled))
+    assert (effects, state.data) == ([Effect.FIRED], {"minutes": "30", "since": "then"}), "it never reported a metric"
+    assert look(rule, (32, facts()), before=state)[1] == [Effect.RESOLVED]
 
 
 def test_idle_gpus_are_those_that_were_measured() -> None:
@@ -179,6 +184,9 @@ def test_every_kind_has_its_words_and_the_defaults_are_quiet_ones() -> None:
         "non-finite", "no-progress", "gpu-idle", "job-failed",
     }  # fmt: skip
     assert message_of("of-tomorrow") is None
+    assert shown_already(Kind.NO_PROGRESS, ["stalled"])
+    assert not shown_already(Kind.NO_PROGRESS, ["disk-low"])
+    assert not shown_already(Kind.GPU_IDLE, ["stalled"])
     assert condition_message("alert:x", {"kind": "gpu-idle"}) == TEXTS[Kind.GPU_IDLE]
     assert condition_message("alert:x", {}) is None
     assert condition_message("of-tomorrow", {}) is None

@@ -22,7 +22,6 @@ from tuneplane_server.domain import alerts
 from tuneplane_server.domain.alerts import (
     CONDITION_PREFIX,
     ENDINGS,
-    SHOWN_ALREADY,
     AlertState,
     Effect,
     Facts,
@@ -202,7 +201,8 @@ class Alerter:
             else:
                 await self._alert_writer.write(session, subject, move)
 
-        if item.row is not None and move.effect is not None and move.kind not in SHOWN_ALREADY:
+        shown = item.row is not None and alerts.shown_already(move.kind, [one["type"] for one in item.row.conditions])
+        if item.row is not None and move.effect is not None and not shown:
             event = Event.CONDITION if move.effect is Effect.FIRED else Event.CONDITION_CLEARED
             data = {"kind": str(move.kind), "rule": move.rule, **move.data}
             condition = CONDITION_PREFIX + move.rule

@@ -8,7 +8,7 @@ in the database: a restart, or another console, goes on where the last look ende
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -16,7 +16,7 @@ from typing import Any
 
 from tuneplane.i18n import N_
 from tuneplane_server.domain.phases import Phase
-from tuneplane_server.domain.watch import NOT_FINITE
+from tuneplane_server.domain.watch import NOT_FINITE, STALLED
 
 CALM_MINUTES = 5.0  # what was so for long is over after so much of the opposite at the latest
 MARGIN = 0.05  # share of a threshold between firing and being over
@@ -40,14 +40,14 @@ class Kind(StrEnum):
 ENDINGS = {Kind.JOB_FAILED: Phase.FAILED, Kind.JOB_SUCCEEDED: Phase.SUCCEEDED}
 LOST_TOO = Phase.LOST  # a lost run is a failed one for who waits for it
 # What the watchdog shows on the job already gets no second condition there.
-SHOWN_ALREADY = frozenset({Kind.NON_FINITE})
+_SHOWN_BY = {Kind.NON_FINITE: NOT_FINITE, Kind.NO_PROGRESS: STALLED}
 CONDITION_PREFIX = "alert:"
 
 TEXTS: dict[Kind, str] = {
     Kind.NON_FINITE: N_("{metric} is no number: {value} at step {step}"),
     Kind.REWARD_COLLAPSE: N_("{metric} has collapsed: {value} at step {step}, it has been up to {best}"),
     Kind.KL_ABOVE: N_("{metric} is {value} at step {step}, above {threshold}"),
-    Kind.NO_PROGRESS: N_("no new metric of the training for {minutes} minutes, since {since}"),
+    Kind.NO_PROGRESS: N_("no progress for {minutes} minutes, since {since}"),
     Kind.GPU_IDLE: N_("all its GPUs are idle for {minutes} minutes, since {since}"),
     Kind.METRIC_ABOVE: N_("{metric} is {value} at step {step}, above {threshold}"),
     Kind.METRIC_BELOW: N_("{metric} is {value} at step {step}, below {threshold}"),
@@ -176,6 +176,11 @@ def ending(rule: Rule, phase: Phase, ended_at: datetime) -> bool:
     return phase is wanted or (wanted is Phase.FAILED and phase is LOST_TOO)
 
 
+def shown_already(kind: Kind, conditions: Collection[str]) -> bool:
+    """Whether a condition of the watchdog's says the same; `conditions`: types of those that the job has."""
+    return _SHOWN_BY.get(kind) in conditions
+
+
 def message_of(kind: str) -> str | None:
     """The message id of an alert, which its data fills; None for a kind that this version does not know."""
     return TEXTS[Kind(kind)] if kind in list(Kind) else None
@@ -205,7 +210,12 @@ def _non_finite(rule: Rule, firing: bool, facts: Facts, now: datetime) -> Seen:
 
 
 def _no_progress(rule: Rule, firing: bool, facts: Facts, now: datetime) -> Seen:
-    """Only of runs that report metrics: one that never did makes its progress otherwise, and `stalled` is for those."""
+    """A stall as the watchdog sees it, or, of runs that report metrics, no new one for the rule's own time."""
+    stalled = facts.conditions.get(STALLED)
+    if stalled is not None:
+        return Seen(
+            holds=True, data={"minutes": str(stalled.get("minutes", "")), "since": str(stalled.get("since", ""))}
+        )
     if facts.running_since is None or facts.last_metric_at is None:
         return Seen(holds=False)
     if facts.busy_until is not None and now < facts.busy_until:

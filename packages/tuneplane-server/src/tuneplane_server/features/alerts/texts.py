@@ -14,7 +14,7 @@ KIND_TEXTS: dict[Kind, str] = {
     Kind.NON_FINITE: N_("a loss is NaN or infinite, as the watchdog sees it"),
     Kind.REWARD_COLLAPSE: N_("the reward has lost most of what it had gained"),
     Kind.KL_ABOVE: N_("the KL penalty is above a threshold"),
-    Kind.NO_PROGRESS: N_("a run that reports metrics brings no new one"),
+    Kind.NO_PROGRESS: N_("a run is stalled, or brings no new metric"),
     Kind.GPU_IDLE: N_("all GPUs of a run are idle"),
     Kind.METRIC_ABOVE: N_("a metric is above a threshold for a while"),
     Kind.METRIC_BELOW: N_("a metric is below a threshold for a while"),
