@@ -17,10 +17,11 @@ FRAMEWORKS = ("transformers", "trl", "accelerate", "torch")
 # In the standard library, but after 3.9.
 TOO_NEW = ("tomllib", "compression", "annotationlib", "concurrent.interpreters", "string.templatelib")
 
-# Modules through which time, chance, or the outside world would enter the domain.
+# Modules through which time, chance, or the outside world would enter the domain. `urllib.parse` only takes texts apart.
 IMPURE_MODULES = (
     "os", "io", "time", "random", "secrets", "uuid", "socket", "ssl", "subprocess", "threading", "multiprocessing",
-    "asyncio", "tempfile", "shutil", "pathlib", "sqlite3", "urllib", "http", "logging", "signal", "contextvars",
+    "asyncio", "tempfile", "shutil", "pathlib", "sqlite3", "urllib.request", "urllib.robotparser", "http", "logging",
+    "signal", "contextvars",
 )  # fmt: skip
 IMPURE_CALLS = ("now", "utcnow", "today", "open", "input", "print", "getenv", "monotonic", "perf_counter")
 
