@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from tuneplane.contract.names import is_segment
 from tuneplane.i18n import _
@@ -17,8 +18,10 @@ from tuneplane_server.features.alerts.rules import MAX_RULE_NAME, MAX_RULES, Rul
 from tuneplane_server.features.alerts.tables import AlertRuleRow, AlertStateRow, NotificationRow
 from tuneplane_server.features.audit.service import AuditEntry, AuditService
 from tuneplane_server.features.projects.service import ProjectService
-from tuneplane_server.features.projects.tables import ProjectRow
 from tuneplane_server.web.problems import not_found, refused
+
+if TYPE_CHECKING:
+    from tuneplane_server.features.projects.tables import ProjectRow
 
 FIRING_SHOWN = 100
 MOST_UNREAD = 100  # a bell counts so far

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuneplane.i18n import _
 from tuneplane_server.clock import Clock
@@ -20,10 +20,12 @@ from tuneplane_server.features.alerts.sending import Sent
 from tuneplane_server.features.alerts.tables import DeliveryRow, WebhookRow
 from tuneplane_server.features.audit.service import AuditEntry, AuditService
 from tuneplane_server.features.projects.service import ProjectService
-from tuneplane_server.features.projects.tables import ProjectRow
 from tuneplane_server.sealing import Sealer
 from tuneplane_server.wakeups import Wakeups
 from tuneplane_server.web.problems import ProblemError, not_found, refused
+
+if TYPE_CHECKING:
+    from tuneplane_server.features.projects.tables import ProjectRow
 
 MAX_WEBHOOKS = 20
 KEEP_DELIVERIES = timedelta(days=30)
