@@ -83,21 +83,21 @@ class Transactions:
 
     @property
     def engine(self) -> Engine:
-        """The engine of the writing threads."""
+        """The engine of the writing threads; made in the loop's thread, before the first of them asks for it."""
         if self._engine is None:
             url = self._database.url
             self._engine = _sqlite_engine(url) if self._database.is_sqlite else _postgres_engine(url, self._writers)
         return self._engine
 
     async def _pump(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop, engine = asyncio.get_running_loop(), self.engine
         while self._waiting:
             async with self._database.turn_to_write():
                 group = [self._waiting.popleft() for _item in range(min(GROUP, len(self._waiting)))]
                 # Everyone takes the locks of runs in the same order, or two groups could wait for each other.
                 group.sort(key=lambda item: item.key)
                 try:
-                    results = await loop.run_in_executor(self._threads, self._write, group)
+                    results = await loop.run_in_executor(self._threads, self._write, engine, group)
                 except RuntimeError as error:  # closed already
                     results = [_Failed(error)] * len(group)
             for item, result in zip(group, results, strict=True):
@@ -107,16 +107,16 @@ class Transactions:
                 else:
                     item.done.set_result(result)
 
-    def _write(self, group: list[_Item]) -> list[Any]:
+    def _write(self, engine: Engine, group: list[_Item]) -> list[Any]:
         """What each came to, or `_Failed`."""
         try:
-            with self.engine.begin() as connection:
+            with engine.begin() as connection:
                 return [item.work(connection) for item in group]
         except Exception as error:  # noqa: BLE001 - handed to whoever waits for it
             if len(group) <= 1 or unavailable(error) is not None:
                 return [_Failed(error)] * len(group)
         # One of them has a fault of its own: it must not cost the others anything.
-        return [self._write([item])[0] for item in group]
+        return [self._write(engine, [item])[0] for item in group]
 
 
 def _postgres_engine(url: URL, connections: int) -> Engine:
