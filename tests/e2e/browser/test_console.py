@@ -82,7 +82,7 @@ def test_from_the_set_up_link_to_a_growing_curve(
     console = start_console()
     # It is printed when the console listens, which is a moment before or after it answers.
     address = rf"{re.escape(console.url)}/setup\?token=\S+\n"
-    link = wait_until("the set-up link is printed", lambda: re.search(address, console.log()), 20)
+    link = wait_until("the set-up link is printed", lambda: re.search(address, console.log()))
     page.goto(link[0].strip())
     assert page.url == f"{console.url}/setup"
     page.get_by_label("Username").fill("grace")
