@@ -7,7 +7,8 @@ died) has no effect any more, as after SIGKILL.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -35,10 +36,32 @@ class DeadError(BaseException):
 
 
 class Life:
-    """`fuse`: moments left until the process dies; None: it lives."""
+    """`fuse`: moments left until the process dies; None: it lives. It can also be paused at a moment, as by SIGSTOP."""
 
     def __init__(self) -> None:
         self.fuse: int | None = None
+        self._sleeps_in: int | None = None
+        self._meanwhile: Callable[[], Awaitable[None]] | None = None
+        self._awake = asyncio.Event()
+        self._awake.set()
+
+    def sleep_in(self, moments: int, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        """Pause all that the process does for as long as `meanwhile` takes."""
+        self._sleeps_in, self._meanwhile = moments, meanwhile
+
+    def wake(self) -> None:
+        """It is not paused any more, should that still be to come."""
+        self._sleeps_in = None
+
+    async def rest(self) -> None:
+        if self._sleeps_in is not None:
+            self._sleeps_in -= 1
+            if self._sleeps_in <= 0 and self._meanwhile is not None:
+                self._sleeps_in = None
+                self._awake.clear()
+                await self._meanwhile()
+                self._awake.set()
+        await self._awake.wait()
 
     @property
     def dead(self) -> bool:
@@ -60,6 +83,7 @@ class Life:
             raise
         done = await doing
         self.moment()
+        await self.rest()
         return done
 
 
@@ -70,6 +94,7 @@ class MortalDatabase(Database):
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[AsyncSession]:
+        await self._life.rest()
         self._life.moment()
         async with super().begin() as session:
             yield session
