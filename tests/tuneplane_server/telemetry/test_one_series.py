@@ -8,6 +8,8 @@ import pytest
 from sqlalchemy import event as sqlalchemy_event
 
 from tests.tuneplane_server.telemetry.build import JOB, metric, metrics
+from tuneplane_server.features.telemetry.merging import BLOCKS_AT_ONCE
+from tuneplane_server.features.telemetry.service import TelemetryService
 from tuneplane_server.features.telemetry.tables import BLOCK_POINTS
 
 POINTS = re.compile(r"\bmetric_(chunks|blocks)\b")
@@ -61,6 +63,32 @@ async def test_what_is_new_reads_the_rows_of_its_own_series(telemetry, database,
     found = await telemetry.curves.changes(JOB, 3)
     assert list(found) == ["train/loss"]
     assert_own_rows_only(await plans(database, statements), database)
+
+
+async def test_what_merging_has_fallen_behind_with_is_read_once(telemetry, monkeypatch):
+    async def later(_self) -> None:
+        return None
+
+    monkeypatch.setattr(TelemetryService, "_merge", later)
+    chunks, points = 4 * 2 * BLOCKS_AT_ONCE, BLOCK_POINTS // 4
+    values = [float(n) for n in range(points)]
+    for seq in range(1, chunks + 1):
+        await telemetry.store(JOB, 1, metrics(metric(seq, {"train/loss": values}, first_step=seq * points)))
+    read: list[int] = []
+
+    def note(_connection, _cursor, statement, parameters, *_rest):
+        if "metric_chunks.data" in statement and statement.startswith("SELECT"):
+            read.append(len(parameters) - 1)  # beside the series, the places of the chunks
+
+    engine = telemetry._transactions.engine
+    sqlalchemy_event.listen(engine, "before_cursor_execute", note)
+    assert await telemetry.merge_due() == BLOCKS_AT_ONCE
+    assert await telemetry.merge_due() == BLOCKS_AT_ONCE
+    sqlalchemy_event.remove(engine, "before_cursor_execute", note)
+    assert sum(read) == chunks
+    found = await telemetry.curves.curves(JOB, ["train/loss"], max_points=10_000, attempt=None, rank=0)
+    assert found["train/loss"][0]["count"] == chunks * points
+    assert await telemetry.merge_due() == 0
 
 
 def assert_own_rows_only(lines: list[str], database) -> None:

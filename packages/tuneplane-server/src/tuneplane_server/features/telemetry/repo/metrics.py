@@ -49,6 +49,16 @@ _UPDATE = (
 )
 
 
+class ChunkHead(NamedTuple):
+    """A chunk without its points."""
+
+    position: int
+    part: int
+    seq_first: int
+    seq_last: int
+    count: int
+
+
 class Chunk(NamedTuple):
     """Columns of `metric_chunks` that reading needs; `data` is `domain.series_codec`'s."""
 
@@ -86,10 +96,13 @@ _TO_MERGE = (
     .limit(bindparam("most"))
 )
 _FIRST_CHUNKS = (
-    select(*(CHUNKS.c[name] for name in Chunk._fields))
+    select(*(CHUNKS.c[name] for name in ChunkHead._fields))
     .where(CHUNKS.c.series_id == bindparam("series"))
     .order_by(CHUNKS.c.seq_first, CHUNKS.c.position, CHUNKS.c.part)
     .limit(bindparam("most"))
+)
+_CHUNK_DATA = select(CHUNKS.c.position, CHUNKS.c.part, CHUNKS.c.data).where(
+    CHUNKS.c.series_id == bindparam("series"), CHUNKS.c.position.in_(bindparam("positions", expanding=True))
 )
 _REMOVE_CHUNK = delete(CHUNKS).where(
     CHUNKS.c.series_id == bindparam("series"),
@@ -144,8 +157,19 @@ def series_by_ids(connection: Connection, series_ids: Sequence[int]) -> list[Ser
     return [Series(*row) for row in connection.execute(_BY_IDS, {"ids": list(series_ids)})]
 
 
-def first_chunks(connection: Connection, series_id: int, limit: int) -> list[Chunk]:
-    return [Chunk(*row) for row in connection.execute(_FIRST_CHUNKS, {"series": series_id, "most": limit})]
+def first_chunks(connection: Connection, series_id: int, limit: int) -> list[ChunkHead]:
+    """The first chunks of a series in the order of their seqs, without their points."""
+    return [ChunkHead(*row) for row in connection.execute(_FIRST_CHUNKS, {"series": series_id, "most": limit})]
+
+
+def chunk_data(connection: Connection, series_id: int, positions: Sequence[int]) -> dict[tuple[int, int], bytes]:
+    """(position, part) -> the points of those chunks."""
+    found: dict[tuple[int, int], bytes] = {}
+    wanted = sorted(set(positions))
+    for start in range(0, len(wanted), _NAMES_AT_ONCE):
+        few = {"series": series_id, "positions": wanted[start : start + _NAMES_AT_ONCE]}
+        found |= {(row[0], row[1]): row[2] for row in connection.execute(_CHUNK_DATA, few)}
+    return found
 
 
 def add_blocks(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
