@@ -1,12 +1,11 @@
 """The ledger under random histories: submits, cancels, pauses, ends, faults, repeated and late events, two consoles, and a
 process that dies between any two writes. What must hold is checked after every step and at the end, on SQLite and Postgres.
 
-It was tried against breaks made on purpose, one at a time. Noticed: a terminal phase that is written again, cards held beyond
-those there are, a launch that makes another container instead of finding the first, runs that the quota does not count while
-they start, cards freed without proof. That it notices too that leases are not checked where a role writes, that a restart loses a
-cancel, and that evidence of an earlier attempt is believed is what the rules `sleep_past_the_lease`, `cancel_and_die` and the
-check in `_tell` are for. Not noticed, and no fault by itself: a quota that is not checked again where a placement is written, since
-the plan and the lease keep it.
+It was tried against breaks made on purpose, one at a time, and noticed each of these: a terminal phase that is written again, cards
+held beyond those there are, a launch that makes another container instead of finding the first, leases that are not checked
+where a role writes, a cancel that a restart loses, runs that the quota does not count while they start, evidence of an earlier
+attempt that is believed, cards freed without proof. Not noticed, and no fault by itself: a quota that is not checked again where
+a placement is written, since the plan and the lease keep it.
 """
 
 from __future__ import annotations
@@ -190,6 +189,16 @@ class LedgerMachine(RuleBasedStateMachine):
             self.console.life.fuse = 1
             self.run(self._die())
             self.run(self.console.round())
+
+    @rule()
+    def go_on_after_a_pause(self) -> None:
+        """A further attempt; and at once everything is told again that is known of those before it."""
+        for job_id, attempt in list(self.world.containers):
+            if self.world.containers[job_id, attempt].running and self.run(self.console.job(job_id)).attempt == attempt:
+                self.ask(self.ids.index(job_id), Event.PAUSE, 3)
+                self.ask(self.ids.index(job_id), Event.RESUME, 1)
+                self.run(self._tell_of_earlier_attempts(job_id))
+                return
 
     @precondition(lambda self: len(self.ids) < 6 and self.world.reachable)
     @rule()
@@ -422,6 +431,12 @@ class LedgerMachine(RuleBasedStateMachine):
                 assert isinstance(await ledger.apply(job_id, wish, ledger.evidence()), Ignored)
             after = (await self.console.events(job_id))[len(history) :]
             assert all(event.ignored for event in after)
+
+    async def _tell_of_earlier_attempts(self, job_id: str) -> None:
+        now = await self.console.job(job_id)
+        for event in await self.console.events(job_id):
+            if event.kind in SIGHTINGS and not event.ignored and event.attempt < now.attempt:
+                await self._tell(event)
 
     def _job(self, which: int) -> JobRow | None:
         return self.run(self.console.job(self.ids[which % len(self.ids)])) if self.ids else None
