@@ -200,7 +200,10 @@ def _looks() -> None:
 def _bytes_of_attempts() -> None:
     """The size of an attempt's files, so that what a user stores is a sum over attempts and not over files."""
     op.add_column("artifact_sets", sa.Column("bytes", sa.BigInteger(), nullable=False, server_default="0"))
-    files, sets = (sa.table(name, sa.column("job_id"), sa.column("attempt"), sa.column(size)) for name, size in (("artifact_files", "size"), ("artifact_sets", "bytes")))
+    files, sets = (
+        sa.table(name, sa.column("job_id"), sa.column("attempt"), sa.column(size))
+        for name, size in (("artifact_files", "size"), ("artifact_sets", "bytes"))
+    )
     of_set = sa.select(sa.func.coalesce(sa.func.sum(files.c.size), 0)).where(
         files.c.job_id == sets.c.job_id, files.c.attempt == sets.c.attempt
     )
