@@ -198,7 +198,7 @@ class TestSamples:
     def test_steps_and_order(self, tp: Tp, signed_in: ScriptedConsole, text: str, asked: dict[str, list[str]]) -> None:
         signed_in.on(RUN, "/samples", as_json({"items": [], "next_cursor": None}))
         tp("job", "samples", RUN, "--step", text, "--order", "lowest", "--max-reward", "0.5", "--rank", "3")
-        (query,) = queries(signed_in, "samples")
+        query = queries(signed_in, "samples")[0]
         assert query == asked | {"order": ["lowest"], "max_reward": ["0.5"], "rank": ["3"], "limit": ["10"]}
 
     @pytest.mark.parametrize("text", ["", ":", "a", "5:b", "-1", "9" * 20])
@@ -210,3 +210,22 @@ class TestSamples:
         pages = [as_json({"items": [], "next_cursor": "x"}), as_json({"items": [item], "next_cursor": None})]
         signed_in.on(RUN, "/samples", pages)
         assert "reward 1.25" in tp("job", "samples", RUN, "--grep", "a").out
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("logs", {"items": [], "next_cursor": "x", "end": True}),
+        ("metrics", {"metrics": {}}),
+        ("samples", {"items": []}),
+    ],
+)
+def test_what_the_projects_retention_removed_is_not_called_missing(
+    tp: Tp, signed_in: ScriptedConsole, path: str, answer: dict[str, Any]
+) -> None:
+    signed_in.on(RUN, f"/{path}", as_json(answer | {"removed_at": "2026-03-01T10:00:00+00:00"}))
+    said = tp("job", path, RUN)
+    assert said.out == ""
+    assert "retention" in said.err
+    assert "2026-03-01" in said.err
+    assert "no " not in said.err

@@ -275,6 +275,7 @@ class LogPage(TypedDict):
     more: NotRequired[bool]
     end: NotRequired[bool]
     dropped_bytes: NotRequired[int]
+    removed_at: NotRequired[str | None]
 
 
 class MetricSummary(TypedDict):
@@ -287,6 +288,7 @@ class MetricSummary(TypedDict):
 
 class Metrics(TypedDict):
     metrics: dict[str, MetricSummary]
+    removed_at: NotRequired[str | None]
 
 
 class CurvePart(TypedDict):
@@ -317,6 +319,7 @@ class SampleItem(TypedDict):
 class SamplePage(TypedDict):
     items: list[SampleItem]
     next_cursor: NotRequired[str | None]
+    removed_at: NotRequired[str | None]
 
 
 class ArtifactFile(TypedDict):

@@ -134,5 +134,6 @@ async def _frame(request: Request, row: JobRow, reader: Principal) -> dict[str, 
         "attempts": attempts_of.rows(view, services.clock.now(), await _resumed(services, row)),
         "action_key": secrets.token_urlsafe(16),
         "reason_class": jobs_of.reason_class,
+        "removed": await services.retention.removed(row.id) if view["finished_at"] else {},
         "tabs": [{"name": name, "icon": icon, "word": word, "path": path} for name, icon, word, path in TABS],
     }

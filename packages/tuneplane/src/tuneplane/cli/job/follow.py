@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from tuneplane.cli.exits import FAILED, OK
 from tuneplane.cli.job.log_lines import LogPrinter
+from tuneplane.cli.job.removed import say_removed
 from tuneplane.cli.job.show_text import phase_word, why
 from tuneplane.cli.text import clean, note
 from tuneplane.client.changes import Changes
@@ -42,18 +43,19 @@ def follow_logs(console: Console, job: str, query: dict[str, Any], printer: LogP
             printer.flush()
             following = page.get("next_cursor")
             if page.get("end") or not following:
-                _say_dropped(page)
+                _say_missing(page)
                 return
             cursor = following
             if page.get("more"):
                 continue
             if changes is None:
-                _say_dropped(page)
+                _say_missing(page)
                 return
             changes.wait()
 
 
-def _say_dropped(page: LogPage) -> None:
+def _say_missing(page: LogPage) -> None:
+    say_removed(page.get("removed_at"))
     dropped = page.get("dropped_bytes") or 0
     if dropped:
         note(_("{size} of output beyond the run's quota were not kept").format(size=show_size(dropped)))

@@ -9,6 +9,7 @@ import click
 
 from tuneplane.cli.job.curves import AXES, Shown, drawing
 from tuneplane.cli.job.ids import find_job
+from tuneplane.cli.job.removed import say_removed
 from tuneplane.cli.options import Number as FiniteNumber
 from tuneplane.cli.options import WholeNumber, job_argument, json_option, server_option, tp_command
 from tuneplane.cli.session import open_console
@@ -86,7 +87,7 @@ def command(
             curves = _curves(console, run, chosen, points, query) if chosen else {}
             write_json({"metrics": found} | ({"series": curves} if curves else {}))
         else:
-            write(_text(console, run, chosen, points, query, shown, draws=draws) or _nothing())
+            write(_text(console, run, chosen, points, query, shown, draws=draws) or _nothing(console, run))
 
 
 def _text(
@@ -107,8 +108,9 @@ def main_metrics(found: dict[str, MetricSummary]) -> list[str]:
     return [name for name in DEFAULT_CURVES if name in found][:DEFAULT_COUNT]
 
 
-def _nothing() -> str:
-    note(_("no metrics yet"))
+def _nothing(console: Console, run: str) -> str:
+    if not say_removed(console.metrics(run).get("removed_at")):
+        note(_("no metrics yet"))
     return ""
 
 

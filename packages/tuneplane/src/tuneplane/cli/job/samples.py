@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from tuneplane.cli.job.ids import find_job
+from tuneplane.cli.job.removed import say_removed
 from tuneplane.cli.options import Number, WholeNumber, job_argument, json_option, server_option, tp_command
 from tuneplane.cli.save import form_of, save
 from tuneplane.cli.session import open_console
@@ -70,10 +71,11 @@ def command(
             return
         query |= {"order": "oldest" if oldest else order, "limit": min(limit, 200)}
         found = list(islice(console.iterate_samples(run, **query), limit))
+        removed_at = None if found else console.samples(run, limit=1).get("removed_at")
     if as_json:
         write_json({"items": found})
         return
-    if not found:
+    if not found and not say_removed(removed_at):
         note(_("no samples"))
     for item in found:
         write(_text(item))
