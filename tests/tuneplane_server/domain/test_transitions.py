@@ -100,7 +100,7 @@ ALLOWED = {
     Event.TIME_LIMIT: {"starting", "launched", "running"},
     Event.POLICY_STOP: {"starting", "launched", "running"},
     Event.ADOPTED: ALL - TERMINALS,
-    Event.CONDITION: ALL,
+    Event.CONDITION: ALL - TERMINALS,
     Event.CONDITION_CLEARED: set(),
 }
 FULL = at(9, handle=HANDLE, verdict=FAILED, condition="launch-delayed", stop_cause=StopCause.STALLED)
@@ -293,6 +293,12 @@ def test_a_condition_is_set_once_and_cleared() -> None:
     assert isinstance(transition(delayed, Event.CONDITION, at(5, condition="launch-delayed")), Unchanged)
     assert after(delayed, Event.CONDITION_CLEARED, at(6, condition="launch-delayed")) == STARTING
     assert isinstance(transition(STARTING, Event.CONDITION_CLEARED, at(condition="x")), Unchanged)
+
+
+@pytest.mark.parametrize("name", sorted(TERMINALS))
+def test_what_is_over_has_no_condition_but_of_its_clearing_away(name: str) -> None:
+    assert isinstance(transition(STATES[name], Event.CONDITION, at(condition="stalled")), Ignored)
+    assert after(STATES[name], Event.CONDITION, at(condition="cleanup-delayed")).has_condition("cleanup-delayed")
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,9 @@ from tuneplane_server.domain.phases import (
 )
 
 UNREACHABLE, STOPPING, LAUNCH_DELAYED = "unreachable", "stopping", "launch-delayed"
+AFTER_THE_END = frozenset(
+    {"cleanup-delayed", "logs-delayed", "handler-failing"}
+)  # conditions that a terminal phase may have
 PAUSED = "paused"  # the reason of an attempt that was stopped so that the job can wait
 
 
@@ -275,6 +278,9 @@ def _adopted(job: JobState, event: Event, evidence: Evidence) -> Result:
 
 
 def _condition(job: JobState, event: Event, evidence: Evidence) -> Result:
+    """What a look saw just before the end would stay on the job for good: only clearing it away may still have its troubles."""
+    if job.phase.terminal and evidence.condition not in AFTER_THE_END:
+        return Ignored(event, f"phase-{job.phase}")
     seen = _with_condition(job, evidence.condition, evidence)
     return UNCHANGED if seen is job else Change(seen, event)
 
