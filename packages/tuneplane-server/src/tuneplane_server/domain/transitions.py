@@ -33,9 +33,8 @@ from tuneplane_server.domain.phases import (
 )
 
 UNREACHABLE, STOPPING, LAUNCH_DELAYED = "unreachable", "stopping", "launch-delayed"
-AFTER_THE_END = frozenset(
-    {"cleanup-delayed", "logs-delayed", "handler-failing"}
-)  # conditions that a terminal phase may have
+# The conditions that a terminal phase may have.
+AFTER_THE_END = frozenset({"cleanup-delayed", "logs-delayed", "handler-failing"})
 PAUSED = "paused"  # the reason of an attempt that was stopped so that the job can wait
 
 
