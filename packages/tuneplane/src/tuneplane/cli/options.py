@@ -64,6 +64,9 @@ class Number(_Named, click.FloatRange):
             self.fail(_("{value} is not a finite number").format(value=value), param, ctx)
         return number
 
+    def _describe_range(self) -> str:
+        return "" if self.min is None and self.max is None else super()._describe_range()
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help=_("Print JSON instead of text."))
 server_option = click.option(

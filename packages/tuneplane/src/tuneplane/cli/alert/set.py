@@ -35,7 +35,13 @@ KINDS = (
     ),
 )
 @click.argument("name", metavar="NAME")
-@click.option("--kind", type=click.Choice(KINDS), default=None, help=_("What a new rule looks for."))
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    metavar="KIND",
+    default=None,
+    help=_("What a new rule looks for: {kinds}.").format(kinds=", ".join(KINDS)),
+)
 @click.option("--metric", metavar="NAME", default=None, help=_("The metric, by its canonical name."))
 @click.option("--above", type=Number(), default=None, help=_("Fires while the metric is above this."))
 @click.option("--below", type=Number(), default=None, help=_("Fires while the metric is below this."))
