@@ -201,6 +201,15 @@ class TestSamples:
         query = queries(signed_in, "samples")[0]
         assert query == asked | {"order": ["lowest"], "max_reward": ["0.5"], "rank": ["3"], "limit": ["10"]}
 
+    def test_a_reward_moves_no_cursor(self, tp: Tp, signed_in: ScriptedConsole) -> None:
+        data = {"completion": "x", "reward": "\x1b]0;title\x07\x1b[2J"}
+        item = {"id": 1, "attempt": 1, "rank": 0, "step": 1, "time": 1.0, "kind": "completion", "data": data}
+        signed_in.on(RUN, "/samples", as_json({"items": [item], "next_cursor": None}))
+        out = tp("job", "samples", RUN).out
+        assert "title" in out
+        assert "\x1b" not in out
+        assert "\x07" not in out
+
     @pytest.mark.parametrize("text", ["", ":", "a", "5:b", "-1", "9" * 20])
     def test_steps_that_are_none(self, tp: Tp, signed_in: ScriptedConsole, text: str) -> None:
         assert "100:200" in tp("job", "samples", RUN, f"--step={text}", code=2).err

@@ -98,7 +98,7 @@ def _text(item: SampleItem) -> str:
     head = f"── {_('step {step}').format(step=item['step'])} · {item['kind']}"
     reward = item["data"].get("reward", item.get("reward"))
     if reward is not None:
-        head += f" · {_('reward')} {reward}"
+        head += f" · {_('reward')} {clean(str(reward))[:80]}"
     return head + "\n" + "".join(_part(name, value) for name, value in item["data"].items() if name != "reward") + "\n"
 
 
