@@ -132,6 +132,17 @@ class TestMetrics:
             (1, 1, 1.0), (1, 2, "NaN"), (1, 3, 3.0), (2, 2, 20.0), (2, 3, 30.0), (2, 4, 40.0),
         ]  # fmt: skip
 
+    def test_following_says_what_is_thinned_and_keeps_both_values_of_a_step(
+        self, tp: Tp, signed_in: ScriptedConsole
+    ) -> None:
+        signed_in.on(RUN, "", as_json(job(phase="succeeded")))
+        signed_in.on(RUN, "/metrics", as_json({"metrics": {"a": {"latest": {"step": 1, "value": 1.0}}}}))
+        part = {"attempt": 1, "step": [1, 1, 9], "value": [1.0, 2.0, 3.0], "count": 70_000}
+        signed_in.on(RUN, "/curves", as_json({"series": {"a": [part]}}))
+        said = tp("job", "metrics", RUN, "a", "-f", "--json")
+        assert [json.loads(line)["value"] for line in said.out.splitlines()] == [1.0, 2.0, 3.0]
+        assert "3 of 70000" in said.err
+
     def test_following_on_a_terminal_draws_anew(self, tp: Tp, measured: ScriptedConsole) -> None:
         phases = iter(["running", "succeeded"])
         measured.on(RUN, "", lambda _request: as_json(job(phase=next(phases, "succeeded"))))

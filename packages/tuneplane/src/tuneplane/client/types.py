@@ -299,6 +299,7 @@ class CurvePart(TypedDict):
     value: list[Number]
     time: NotRequired[list[float]]
     x: NotRequired[list[Number | None] | None]
+    count: NotRequired[int]
 
 
 class Curves(TypedDict):

@@ -8,10 +8,12 @@ from collections.abc import Callable
 
 from tuneplane.cli.job.curves import Point, spliced
 from tuneplane.cli.job.follow import Patience
+from tuneplane.cli.text import clean, note
 from tuneplane.client.changes import Changes
 from tuneplane.client.http import Console
 from tuneplane.client.types import CurvePart, Metrics
 from tuneplane.contract.words import TERMINAL_PHASES
+from tuneplane.i18n import _
 
 HOME = "\x1b[H\x1b[2J"  # the cursor home, the screen empty (ECMA-48)
 MAX_POINTS = 10_000
@@ -39,7 +41,8 @@ def follow_drawn(console: Console, run: str, draw: Callable[[], str]) -> None:
 def follow_points(
     console: Console, run: str, names: Callable[[Metrics], list[str]], read: Read, *, as_json: bool
 ) -> None:
-    """Print every point from the first on, each once, until the job is over."""
+    """Print the points from the first on, each once, until the job is over. What came before the first look is thinned when it is
+    very long, and that is said."""
     patience, last = Patience(), {}
     with Changes(console, run) as changes:
         while True:
@@ -48,16 +51,25 @@ def follow_points(
             for name in names(metrics):
                 seen: tuple[int, int] | None = last.get(name)
                 found = patience.call(lambda name=name, first=_first(metrics, name, seen): read([name], first))
+                if seen is None:
+                    _say_thinned(name, found.get(name, []))
                 for point in spliced(found.get(name, [])):
                     if seen is None or (point.attempt, point.step) > seen:
-                        seen = (point.attempt, point.step)
+                        last[name] = (point.attempt, point.step)
                         _write(name, point, as_json=as_json)
-                if seen is not None:
-                    last[name] = seen
             sys.stdout.flush()
             if over:
                 return
             changes.wait()
+
+
+def _say_thinned(name: str, parts: list[CurvePart]) -> None:
+    count, shown = sum(part.get("count", 0) for part in parts), sum(len(part["step"]) for part in parts)
+    if count > shown:
+        text = _(
+            "{name}: {shown} of {count} points are shown, among them every minimum and maximum; --export writes all"
+        )
+        note(text.format(name=clean(name), shown=shown, count=count))
 
 
 def _first(metrics: Metrics, name: str, seen: tuple[int, int] | None) -> int | None:
