@@ -34,7 +34,7 @@ class FedConsole:
     def __init__(self, folder: Path) -> None:
         self._folder, self._ready = folder, threading.Event()
         self._loop = asyncio.new_event_loop()
-        self._seqs: dict[tuple[str, str], int] = {}
+        self._seqs: dict[tuple[str, str, int], int] = {}
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.error: Exception | None = None
         self._thread.start()
@@ -46,10 +46,10 @@ class FedConsole:
         """Run a coroutine on the console's event loop."""
         return asyncio.run_coroutine_threadsafe(what, self._loop).result(WAIT)
 
-    def feed(self, run: str, stream: str, **line: Any) -> None:
+    def feed(self, run: str, stream: str, *, rank: int = 0, **line: Any) -> None:
         """Post one line of the wire."""
-        seq = self._seqs[run, stream] = self._seqs.get((run, stream), 0) + 1
-        body = json.dumps({"attempt": 1, "rank": 0, "stream": stream, "seq": seq, **line}).encode() + b"\n"
+        seq = self._seqs[run, stream, rank] = self._seqs.get((run, stream, rank), 0) + 1
+        body = json.dumps({"attempt": 1, "rank": rank, "stream": stream, "seq": seq, **line}).encode() + b"\n"
         request = urllib.request.Request(
             f"{self.url}/ingest/v1/jobs/{run}/batches",
             body,

@@ -179,3 +179,17 @@ def test_scenario_16_a_stream_held_back_by_a_proxy_is_made_up_for_and_goes_on(
     assert streams[-1]["last-event-id"].isdecimal()
     fed.points(run, known + 6, 5)
     count(page, "train/kl", known + 10)
+
+
+def test_ranks_that_log_on_one_machine_can_be_told_apart(reader: Page, fed: FedConsole) -> None:
+    _first, run = fed.runs
+    reader.goto(f"{fed.url}/jobs/{run}/logs")
+    chooser = reader.get_by_label("Rank")
+    fed.feed(run, "log", time=fed.began, fd="stdout", data="from the first\n")
+    expect(reader.get_by_text("from the first")).to_be_visible()
+    expect(chooser).to_be_hidden()
+    fed.feed(run, "log", rank=3, time=fed.began + 1, fd="stdout", data="from the fourth\n")
+    expect(reader.get_by_text("from the fourth")).to_be_visible()
+    chooser.select_option("3")
+    expect(reader.get_by_text("from the first")).to_be_hidden()
+    expect(reader.get_by_text("from the fourth")).to_be_visible()

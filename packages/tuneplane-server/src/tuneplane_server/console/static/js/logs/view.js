@@ -16,6 +16,7 @@ const NEAR = 40; // pixels from the end that still count as the end
 const EARLY = 600; // pixels from the start at which earlier lines are asked for
 const LINE_PAGES = 20;
 const FILTERS = ["rank", "attempt", "level", "fd", "context"];
+const MAX_RANKS = 512; // that can be chosen from
 const TYPING_MS = 250;
 
 export function mount(element) {
@@ -182,6 +183,7 @@ class LogView {
       const answer = await getJson(address(this.url, { ...this.#behind(), ...this.filter, fold: "true" }), { signal });
       if (signal.aborted) return;
       const first = this.lines.next === undefined;
+      this.#meetRanks(answer.items);
       this.lines.append(answer.items, this.#manyRanks(), { prev: answer.prev_cursor, next: answer.next_cursor });
       this.atEnd = !answer.more;
       this.dropped = answer.dropped_bytes ?? 0;
@@ -222,6 +224,7 @@ class LogView {
       if (signal.aborted) return;
       const anchor = this.lines.first;
       const top = anchor?.getBoundingClientRect().top ?? 0;
+      this.#meetRanks(answer.items);
       const cut = this.lines.prepend(answer.items, this.#manyRanks(), answer.prev_cursor);
       if (cut) this.atEnd = false;
       if (anchor && !this.following) this.scroller.scrollTop += anchor.getBoundingClientRect().top - top;
@@ -262,6 +265,14 @@ class LogView {
 
   #searching() {
     return Boolean(this.filter.grep || this.filter.level || this.filter.fd);
+  }
+
+  /** One machine may log for several ranks, as torchrun's --redirects does: nobody knows before its lines come. */
+  #meetRanks(items) {
+    const select = this.find("rank");
+    const highest = Math.min(Math.max(0, ...items.map((item) => item.rank)), MAX_RANKS - 1);
+    if (highest > 0) select.closest("label").hidden = false;
+    for (let rank = select.options.length - 1; rank <= highest; rank += 1) select.add(new Option(rank, rank));
   }
 
   #manyRanks() {
