@@ -102,3 +102,17 @@ async def test_what_is_handed_in_after_closing_is_refused(database):
     await transactions.close()
     with pytest.raises(RuntimeError):
         await transactions.run(JOBS[1], adding(JOBS[1]))
+
+
+async def test_what_is_handed_in_just_as_the_writer_runs_dry_is_not_left_lying(transactions):
+    """Between the last look of a writer at what waits and the end of its task another call may come."""
+    loop, later = asyncio.get_running_loop(), []
+
+    def hand_in(_done: object) -> None:
+        later.append(asyncio.Task(transactions.run("", lambda _connection: 2), loop=loop, eager_start=True))
+
+    first = asyncio.create_task(transactions.run("", lambda _connection: 1))
+    await asyncio.sleep(0)
+    transactions._waiting[0].done.add_done_callback(hand_in)
+    assert await first == 1
+    assert await asyncio.wait_for(later[0], 30) == 2

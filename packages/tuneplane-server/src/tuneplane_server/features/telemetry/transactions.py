@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
@@ -90,6 +90,12 @@ class Transactions:
         return self._engine
 
     async def _pump(self) -> None:
+        try:
+            await self._work_off()
+        finally:  # at once, with the last look at what waits: a `run` that comes before the task's callbacks starts another
+            self._pumps.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+
+    async def _work_off(self) -> None:
         loop, engine = asyncio.get_running_loop(), self.engine
         while self._waiting:
             async with self._database.turn_to_write():
