@@ -11,6 +11,7 @@ import pytest
 
 from tuneplane.runner import limits
 from tuneplane.runner.tails.event_protobuf import BadEventError, read_event
+from tuneplane.runner.tails.growing import GrowingFile
 from tuneplane.runner.tails.scalars import Scalars
 from tuneplane.runner.tails.tensorboard import TensorboardTail
 from tuneplane.runner.tails.tfrecords import RecordTail, masked_crc32c
@@ -196,6 +197,23 @@ def test_a_file_that_is_removed_and_written_anew(tmp_path: Path) -> None:
     assert points(tail) == []
     path.write_bytes(record(simple("a", 2, 2.0)))
     assert points(tail) == [("a", 2, 2.0)]
+
+
+def test_what_came_just_before_a_file_was_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / name(1)
+    path.write_bytes(record(b"one"))
+    looked = GrowingFile.replaced
+
+    def replaced(file: GrowingFile) -> bool:
+        monkeypatch.setattr(GrowingFile, "replaced", looked)
+        with path.open("ab") as still_open:
+            path.rename(tmp_path / "kept")
+            path.write_bytes(record(b"three"))
+            still_open.write(record(b"two"))
+        return file.replaced()
+
+    monkeypatch.setattr(GrowingFile, "replaced", replaced)
+    assert list(RecordTail(str(path)).records()) == [b"one", b"two", b"three"]
 
 
 def test_steps_and_times_that_are_none(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tuneplane.runner.metric_names import MetricNames
 from tuneplane.runner.output import Chunk
 from tuneplane.runner.report_lines import ReportLines
 from tuneplane.runner.tails.framework_logs import FrameworkLogs
+from tuneplane.runner.tails.tensorboard import TensorboardTail
 
 
 def points(records: list[dict[str, Any]]) -> list[tuple[str, int, Any]]:
@@ -86,6 +87,17 @@ def test_what_cannot_be_read_is_one_warning(tmp_path: Path) -> None:
     logs = logs_of(tmp_path, LogHint("jsonl", "m.jsonl"))
     assert points(bodies(logs)) == [("train/loss", 1, 1)]
     assert logs.problem().startswith("2 lines or records")
+
+
+def test_a_tail_that_fails_does_not_silence_those_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "m.jsonl").write_bytes(b'{"step": 1, "loss": 1}\n')
+    logs = logs_of(tmp_path, LogHint("tensorboard", "t"), LogHint("jsonl", "m.jsonl"))
+
+    def stumble(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(TensorboardTail, "_look", stumble)
+    assert points(bodies(logs)) == [("train/loss", 1, 1)]
 
 
 @pytest.mark.parametrize(

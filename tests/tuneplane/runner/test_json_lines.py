@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 from pathlib import Path
@@ -183,3 +184,45 @@ def test_the_number_of_files_is_bounded(tmp_path: Path, monkeypatch: pytest.Monk
     tail = JsonLinesTail(str(tmp_path), "*.jsonl")
     assert points(tail) == [Scalars(1, 9.0, None, {"n": 0}), Scalars(1, 9.0, None, {"n": 1})]
     assert tail.too_many
+
+
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_a_file_that_is_saved_whole_at_each_step_gives_each_line_once(tmp_path: Path, end: bytes) -> None:
+    path, found = tmp_path / "log", []
+    tail = LineTail(str(path))
+    for steps in range(1, 5):
+        (tmp_path / "new").write_bytes(b"\n".join(b"line %d" % step for step in range(steps)) + end)
+        (tmp_path / "new").replace(path)
+        found += tail.lines(final=steps == 4)
+    assert found == [b"line 0", b"line 1", b"line 2", b"line 3"]
+
+
+def test_a_look_in_the_middle_of_a_rewrite_waits_for_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    tail = LineTail(str(path))
+    path.write_bytes(b"a1\na2\n")
+    assert list(tail.lines()) == [b"a1", b"a2"]
+    path.write_bytes(b"a1\n")
+    assert list(tail.lines()) == []
+    append(path, b"a2\na3\n")
+    assert list(tail.lines()) == [b"a3"]
+    path.write_bytes(b"a1\n")
+    assert list(tail.lines()) == []
+    assert list(tail.lines(final=True)) == [b"a1"], "it does not go on any more: another content that begins alike"
+
+
+def test_a_stale_handle_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log"
+    tail = LineTail(str(path))
+    path.write_bytes(b"a1\n")
+    assert list(tail.lines()) == [b"a1"]
+    append(path, b"a2\n")
+
+    def stale(*_: object) -> bytes:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    for call in ("pread", "fstat"):
+        with monkeypatch.context() as broken:
+            broken.setattr(os, call, stale)
+            assert list(tail.lines()) == []
+    assert list(tail.lines()) == [b"a2"]

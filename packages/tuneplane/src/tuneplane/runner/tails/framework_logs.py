@@ -57,7 +57,10 @@ class FrameworkLogs:
         printed, self._printed = self._printed, []
         yield from self._records(printed)
         for tail in self._tails:
-            yield from self._records(tail.scalars(now, final))
+            try:
+                yield from self._records(tail.scalars(now, final))
+            except OSError:  # of a file system that stumbles; the tail goes on at the next look, and the others now
+                continue
 
     def problem(self) -> str:
         bad = sum(tail.bad for tail in self._tails)

@@ -15,6 +15,9 @@ class LineTail:
         self.too_long = 0
         self._file = GrowingFile(path)
         self._skipping = False
+        self._rest = (
+            b""  # a begun line of a file that was replaced, until it is known whether the new one goes on with it
+        )
 
     def lines(self, final: bool = False) -> Iterator[bytes]:
         """Lines that are complete and were not given before. `final`, or when the file has been replaced: also a last line without
@@ -22,19 +25,27 @@ class LineTail:
         file = self._file
         if not file.open():
             return
-        yield from self._new_lines()
+        yield from self._new_lines(final)
         if file.replaced():
-            yield from self._new_lines()  # what came between the reading and the look
-            yield from self._last_line()
+            yield from self._new_lines(final=True)  # what came between the reading and the look
+            self._rest = b"" if self._skipping else file.read(limits.TAIL_READ_BYTES)
             file.close()
-            self._skipping = False
             if file.open():
-                yield from self._new_lines()
+                yield from self._new_lines(final)
+            elif self._rest:
+                rest, self._rest = self._rest, b""
+                yield rest
         if final:
             yield from self._last_line()
 
-    def _new_lines(self) -> Iterator[bytes]:
-        if self._file.begun_anew():
+    def _new_lines(self, final: bool) -> Iterator[bytes]:
+        anew = self._file.begun_anew(final)
+        if not self._file.readable:
+            return
+        rest, self._rest = self._rest, b""
+        if rest and (anew or not self._file.read(len(rest)).startswith(rest)):
+            yield rest
+        if anew:
             self._skipping = False
         while True:
             data = self._file.read(limits.TAIL_READ_BYTES)

@@ -37,7 +37,10 @@ class RankLogs:
         if final or self._looked_at is None or monotonic() - self._looked_at >= limits.TAIL_LOOK_SECONDS:
             self._look()
         for log in list(self._files.values()):
-            yield from log.records(final)
+            try:
+                yield from log.records(final)
+            except OSError:  # the other ranks' go on
+                continue
 
     def problem(self) -> str:
         return "there are more log files of ranks than are followed; the newest are left out" if self._too_many else ""
@@ -62,16 +65,18 @@ class _RankLog:
 
     def records(self, final: bool) -> Iterator[Record]:
         if self._file.open():
-            self._file.begun_anew()
-            yield from self._new_records()
+            yield from self._new_records(final)
             if self._file.replaced():
-                yield from self._new_records()
+                yield from self._new_records(final=True)
                 self._file.close()
+                if final and self._file.open():
+                    yield from self._new_records(final)
         now = time()
         rest = self._chunks.feed(self._redacted.release(now, final)) + self._chunks.release(now, final)
         yield from map(self._record, rest)
 
-    def _new_records(self) -> Iterator[Record]:
+    def _new_records(self, final: bool) -> Iterator[Record]:
+        self._file.begun_anew(final)
         while True:
             data = self._file.read(limits.READ_BYTES)
             if not data:

@@ -39,7 +39,7 @@ class TensorboardTail:
             self._look()
         for path, tail in list(self._files.items()):
             prefix = self._prefix(os.path.dirname(path))
-            for record in tail.records():
+            for record in tail.records(final):
                 yield self._scalars_of(record, prefix, now)
 
     def _scalars_of(self, record: bytes, prefix: str, now: float) -> Optional[Scalars]:

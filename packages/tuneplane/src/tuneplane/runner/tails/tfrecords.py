@@ -28,22 +28,23 @@ class RecordTail:
         self._file = GrowingFile(path)
         self._lost = False
 
-    def records(self) -> Iterator[bytes]:
-        """Records that are complete and were not given before; half a record waits for its rest."""
+    def records(self, final: bool = False) -> Iterator[bytes]:
+        """Records that are complete and were not given before; half a record waits for its rest. `final`: nothing else does."""
         file = self._file
         if not file.open():
             return
-        if file.begun_anew():
-            self._lost = False
-        yield from self._new_records()
+        yield from self._new_records(final)
         if file.replaced():
+            yield from self._new_records(final=True)  # what came between the reading and the look
             file.close()
             self._lost = False
             if file.open():
-                yield from self._new_records()
+                yield from self._new_records(final)
 
-    def _new_records(self) -> Iterator[bytes]:
+    def _new_records(self, final: bool) -> Iterator[bytes]:
         file = self._file
+        if file.begun_anew(final):
+            self._lost = False
         while not self._lost:
             header = file.read(_HEADER.size)
             if len(header) < _HEADER.size:
