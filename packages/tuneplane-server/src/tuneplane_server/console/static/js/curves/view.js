@@ -46,6 +46,7 @@ export class CurvesView {
     this.groups.onChange = () => this.#layout();
     this.abort = new AbortController();
     this.wanted = new Set();
+    this.asked = new Set(); // by the request under way
     this.dirty = new Set();
     this.refused = 0;
   }
@@ -172,6 +173,7 @@ export class CurvesView {
     while (this.wanted.size) {
       const names = [...this.wanted].slice(0, NAMES_PER_REQUEST);
       for (const name of names) this.wanted.delete(name);
+      this.asked = new Set(names);
       try {
         const axis = this.options.axis;
         const answer = await this.source.curves(this.#query(names), this.abort.signal);
@@ -180,6 +182,8 @@ export class CurvesView {
       } catch (error) {
         report(error);
         return;
+      } finally {
+        this.asked.clear();
       }
     }
   }
@@ -210,6 +214,7 @@ export class CurvesView {
     for (const [name, list] of Object.entries(detail.series)) {
       unknown ||= !this.entries.has(name);
       const entry = this.#add(name, run.id, null);
+      if (this.asked.has(name)) this.#want(name); // the answer under way may be older than these points: it is asked for again
       if (!entry.loaded) continue; // it is read whole when it is seen
       const { series } = entry.lines[0];
       series.append(list);
