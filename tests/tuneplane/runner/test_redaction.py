@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,7 +14,7 @@ import pytest
 from tests.tuneplane.runner.conftest import MakeJob
 from tests.tuneplane.runner.ingest_server import IngestServer
 from tuneplane.runner.output import Chunk, OutputQueue
-from tuneplane.runner.redaction import RedactedChunks, Redactor, secrets_of
+from tuneplane.runner.redaction import RedactedChunks, Redactor, redacted_chunks, secrets_of
 
 SECRET = 'hf_Q7+x/Zk9&é"s'
 MARK = b"[redacted:HF_TOKEN]"
@@ -71,6 +72,16 @@ def test_a_beginning_that_goes_on_with_nothing_is_shown() -> None:
     assert [chunk.data for chunk in chunks.release(7.0)] == [b"hf_"]
 
 
+def test_a_secret_that_is_the_beginning_of_another() -> None:
+    chunks = RedactedChunks(Redactor({"A": "secret-abc", "B": "secret-abcdefgh"}))
+    assert feed(chunks, ("stdout", b"x secret-abc")) == b"x "
+    assert feed(chunks, ("stdout", b"defgh\nsecret-abc")) == b"[redacted:B]\n"
+    assert feed(chunks, ("stdout", b" y secret-abc")) == b"[redacted:A] y "
+    assert [chunk.data for chunk in chunks.release(9.0)] == [b"[redacted:A]"]
+    overlapping = RedactedChunks(Redactor({"C": "secret-xyse"}))
+    assert feed(overlapping, ("stdout", b"x secret-xyse")) == b"x [redacted:C]"
+
+
 def test_what_is_too_short_is_left_and_named() -> None:
     found = redactor(PIN="1234", EMPTY_ONE="  ")
     assert found.too_short == ["EMPTY_ONE", "PIN"]
@@ -109,7 +120,7 @@ def test_which_variables_are_secret() -> None:
 
 
 def test_the_tail_for_the_outcome_holds_none_and_no_rest_of_one() -> None:
-    queue = OutputQueue(redact=redactor().raw)
+    queue = OutputQueue(redact=partial(redacted_chunks, redactor()))
     queue.put("stdout", SECRET.encode())
     for _ in range(20_000):
         queue.put("stdout", b" line of thirty characters ok\n")
@@ -118,6 +129,29 @@ def test_the_tail_for_the_outcome_holds_none_and_no_rest_of_one() -> None:
     tail = queue.tail()
     assert SECRET not in tail
     assert tail.endswith("at the end [redacted:HF_TOKEN]")
+
+
+def test_the_tail_puts_each_stream_together_by_itself() -> None:
+    queue = OutputQueue(redact=partial(redacted_chunks, redactor()))
+    raw = SECRET.encode()
+    for fd, data in (
+        ("stdout", b"a " + raw[:7]),
+        ("stderr", b"err\n"),
+        ("stdout", raw[7:] + b"\n"),
+        ("stderr", b"b\n"),
+    ):
+        queue.put(fd, data)
+    assert queue.tail() == "a err\n[redacted:HF_TOKEN]\nb\n"
+
+
+def test_the_tail_keeps_the_only_line_of_a_stream_that_was_cut_at_a_line() -> None:
+    queue = OutputQueue(redact=partial(redacted_chunks, redactor()))
+    queue.put("stderr", b"early\n")
+    for _ in range(20_000):
+        queue.put("stdout", b" line of thirty characters ok\n")
+        queue.take()
+    queue.put("stderr", b"the cause\n")
+    assert queue.tail().endswith("the cause\n")
 
 
 TRAIN = """\

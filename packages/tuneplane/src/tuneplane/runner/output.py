@@ -8,7 +8,7 @@ import re
 import threading
 from collections import deque
 from time import time
-from typing import Any, Callable, Deque, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Sequence, Tuple
 
 from tuneplane.contract.words import MAX_LOG_CHUNK_BYTES
 from tuneplane.runner import limits
@@ -36,7 +36,7 @@ class OutputQueue:
         self,
         max_bytes: int = limits.QUEUE_BYTES,
         patience: float = limits.BURST_SECONDS,
-        redact: Callable[[bytes], bytes] = bytes,
+        redact: Callable[[Sequence[Chunk]], List[Chunk]] = list,
     ) -> None:
         self._max_bytes = max_bytes
         self._patience = patience
@@ -49,14 +49,14 @@ class OutputQueue:
         lock = threading.Lock()
         self._filled = threading.Condition(lock)
         self._room = threading.Condition(lock)
-        self._tail: Deque[bytes] = deque()
+        self._tail: Deque[Chunk] = deque()
         self._tail_bytes = 0
-        self._tail_cut = False
+        self._tail_cut: Dict[str, bool] = {}  # of each stream: whether what is left of it begins within a line
 
     def put(self, fd: str, data: bytes) -> None:
         with self._filled:
             if fd != "runner":
-                self._remember(data)
+                self._remember(Chunk(fd, time(), data))
             if self._bytes + len(data) > self._max_bytes and not self._stalled:
                 self._filled.notify()
                 self._stalled = not self._room.wait_for(lambda: self._bytes == 0, self._patience)
@@ -100,11 +100,18 @@ class OutputQueue:
         the one line that says why the first rank failed stands in front of all of them.
         """
         with self._filled:
-            data, cut = b"".join(self._tail), self._tail_cut
-        if cut:
-            data = data[data.find(b"\n") + 1 :]  # the rest of a line may be the rest of a secret
-        data = self._redact(data)
-        text = data.decode("utf-8", "replace").replace("\0", "\ufffd")
+            chunks, cut = list(self._tail), {fd for fd, within in self._tail_cut.items() if within}
+        whole: List[Chunk] = []
+        for chunk in chunks:
+            if chunk.fd in cut:
+                _, newline, rest = chunk.data.partition(b"\n")
+                if not newline:
+                    continue  # the rest of a line may be the rest of a secret
+                cut.discard(chunk.fd)
+                chunk = chunk._replace(data=rest)
+            whole.append(chunk)
+        # Each stream by itself: what the other one printed in between would keep two halves of a secret apart.
+        text = b"".join(chunk.data for chunk in self._redact(whole)).decode("utf-8", "replace").replace("\0", "\ufffd")
         if len(text) > limits.LOG_TAIL_CHARS:
             text = without_frames(text)
         if len(text) <= limits.LOG_TAIL_CHARS:
@@ -113,12 +120,13 @@ class OutputQueue:
         newline = text.find("\n")
         return text[newline + 1 :] if 0 <= newline < len(text) // 2 else text
 
-    def _remember(self, data: bytes) -> None:
-        self._tail.append(data)
-        self._tail_bytes += len(data)
-        while self._tail_bytes - len(self._tail[0]) >= limits.LOG_TAIL_BYTES:
-            self._tail_bytes -= len(self._tail.popleft())
-            self._tail_cut = True
+    def _remember(self, chunk: Chunk) -> None:
+        self._tail.append(chunk)
+        self._tail_bytes += len(chunk.data)
+        while self._tail_bytes - len(self._tail[0].data) >= limits.LOG_TAIL_BYTES:
+            gone = self._tail.popleft()
+            self._tail_bytes -= len(gone.data)
+            self._tail_cut[gone.fd] = not gone.data.endswith(b"\n")
 
 
 class LogChunks:

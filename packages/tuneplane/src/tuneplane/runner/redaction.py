@@ -84,6 +84,10 @@ class Redactor:
                 at = data.find(form[:1], at + 1)
         return most
 
+    def lies_over(self, data: bytes, border: int) -> bool:
+        """Whether a secret begins before `border` and ends behind it."""
+        return any(form in data[max(0, border - len(form) + 1) : border + len(form) - 1] for form, _ in self._raw)
+
     def _begun(self, text: str) -> int:
         most = 0
         for form, _ in self._forms:
@@ -106,11 +110,16 @@ class RedactedChunks:
         redacted: List[Chunk] = []
         for chunk in chunks:
             held = self._held.pop(chunk.fd, None)
-            data = self._redactor.raw(held.data + chunk.data if held else chunk.data)
+            data = held.data + chunk.data if held else chunk.data
+            # Held as it is: a secret at the end that is the beginning of a longer one is not decided yet.
             rest = self._redactor.ends_in(data)
+            if rest and self._redactor.lies_over(data, len(data) - rest):
+                data = self._redactor.raw(data)
+                rest = self._redactor.ends_in(data)
             if rest:
                 self._held[chunk.fd] = chunk._replace(data=data[-rest:])
                 data = data[:-rest]
+            data = self._redactor.raw(data)
             if data:
                 redacted.append(chunk._replace(data=data))
         return redacted
@@ -120,7 +129,13 @@ class RedactedChunks:
         due = [chunk for chunk in self._held.values() if all_of_it or now - chunk.time > _HOLD_SECONDS]
         for chunk in due:
             del self._held[chunk.fd]
-        return due
+        return [chunk._replace(data=self._redactor.raw(chunk.data)) for chunk in due]
+
+
+def redacted_chunks(redactor: Redactor, chunks: Sequence[Chunk]) -> List[Chunk]:
+    """All of an output, which nothing follows, without secrets."""
+    redacted = RedactedChunks(redactor)
+    return redacted.feed(chunks) + redacted.release(0.0, all_of_it=True)
 
 
 def secrets_of(environ: Mapping[str, str], named: Sequence[str]) -> Dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Callable, Dict, Mapping, Optional
 
 from tuneplane.contract.words import ENV_INGEST_TOKEN, ENV_INGEST_URL
@@ -12,7 +13,7 @@ from tuneplane.runner.cursor import Cursor
 from tuneplane.runner.heartbeat import Heartbeat
 from tuneplane.runner.output import OutputQueue
 from tuneplane.runner.recorder import Recorder
-from tuneplane.runner.redaction import Redactor, secrets_of
+from tuneplane.runner.redaction import Redactor, redacted_chunks, secrets_of
 from tuneplane.runner.shipper import Shipper
 from tuneplane.runner.spool import Spool
 from tuneplane.runner.wire import IngestClient
@@ -25,7 +26,7 @@ class Reporting:
 
     def __init__(self, capsule: Capsule, rank: int, environ: Mapping[str, str], on_cancel: Callable[[], None]) -> None:
         self.redactor = Redactor(secrets_of(environ, capsule.secrets))
-        self.output = OutputQueue(redact=self.redactor.raw)
+        self.output = OutputQueue(redact=partial(redacted_chunks, self.redactor))
         self.spool = Spool(capsule.spool_dir, capsule.attempt, rank, _spool_bytes(environ))
         self.recorder = Recorder(self.spool, self.output, self._poke, self.redactor)
         self._shipper: Optional[Shipper] = None
