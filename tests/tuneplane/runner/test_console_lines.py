@@ -91,4 +91,5 @@ def test_garbage_is_no_number(shape: str, data: bytes) -> None:
 def test_a_line_beyond_the_bound_is_passed_over() -> None:
     lines = ConsoleLines("verl")
     assert list(lines.feed("stdout", b"step:1 - a:1" + b" " * limits.CONSOLE_LINE_BYTES, 9.0)) == []
-    assert list(lines.feed("stdout", b"\n" + VERL, 9.0)) != []
+    assert list(lines.feed("stdout", b" step:2 - a:1", 9.0)) == []
+    assert [one.step for one in lines.feed("stdout", b" step:3 - a:1\n" + VERL, 9.0)] == [12]

@@ -9,7 +9,7 @@ behind Ray's `(TaskRunner pid=1)` in colours. `key-value`: `step=12 loss=0.3 lr=
 from __future__ import annotations
 
 import re
-from typing import Callable, Dict, Iterator, Optional
+from typing import Callable, Dict, Iterator, Optional, Set
 
 from tuneplane.runner import limits
 from tuneplane.runner.tails.scalars import STEP_KEYS, NotScalarsError, Scalars, number_of, step_of
@@ -29,13 +29,19 @@ class ConsoleLines:
     def __init__(self, shape: str) -> None:
         self._read = SHAPES[shape]()
         self._begun: Dict[str, bytes] = {}
+        self._skipping: Set[str] = set()  # streams within a line that is passed over
         self._mark = MARKS[shape]
 
     def feed(self, fd: str, data: bytes, time: float) -> Iterator[Scalars]:
         """Scalars of the lines that end in `data`; what is begun waits for its end. A progress bar's `\\r` ends a line too."""
         parts = _BREAK.split(self._begun.pop(fd, b"") + data)
+        if len(parts) > 1 and fd in self._skipping:
+            self._skipping.discard(fd)
+            del parts[0]
         rest = parts.pop()
-        if rest and len(rest) <= limits.CONSOLE_LINE_BYTES:
+        if len(rest) > limits.CONSOLE_LINE_BYTES:
+            self._skipping.add(fd)
+        elif rest and fd not in self._skipping:
             self._begun[fd] = rest
         for part in parts:
             yield from self._scalars(part, time)
