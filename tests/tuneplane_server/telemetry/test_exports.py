@@ -8,6 +8,7 @@ import io
 import json
 import math
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from arro3.io import read_parquet
 
 from tests.tuneplane_server.telemetry.build import JOB, START, metric, metrics
 from tuneplane_server.domain import series_codec
-from tuneplane_server.features.telemetry.exports import rows
+from tuneplane_server.features.telemetry.exports import parquet, rows
 from tuneplane_server.features.telemetry.exports.columns import METRICS, Column, Part
 from tuneplane_server.features.telemetry.exports.lines import FORMULA, csv_lines
 from tuneplane_server.features.telemetry.exports.parquet import parquet_file
@@ -198,3 +199,52 @@ async def test_rows_that_cannot_be_read_fail_the_export():
     with pytest.raises(Exception, match="the disk is gone"):
         async for _data in parquet_file((Column("value", "number"),), broken()):
             pass
+
+
+async def endless_rows() -> AsyncIterator[Part]:
+    """Each part needs a thread of the loop's own, as those of an export do."""
+    number = 0
+    while True:
+        number = await asyncio.to_thread(int, number + 1)
+        yield Part([[number + n / 7 for n in range(1 << 14)]], 1 << 14)
+
+
+async def test_many_parquet_files_leave_the_loop_its_threads_and_one_too_many_is_told_to_come_back(measured):
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    files = [parquet_file((Column("value", "number"),), endless_rows()) for _file in range(parquet.WRITERS)]
+    async with asyncio.timeout(60):
+        for file in files:
+            assert (await anext(file)).startswith(b"PAR1")
+        answer = await measured.get("metrics/export", format="parquet")
+        assert (answer.status_code, answer.json()["code"]) == (429, "too-many-requests")
+        assert int(answer.headers["retry-after"]) > 0
+        for file in files:
+            await anext(file)
+            await file.aclose()
+    assert len(table(await export(measured, form="parquet"))) == len(ROWS)
+
+
+async def test_a_reader_of_parquet_who_stops_reading_does_not_hold_a_writer(monkeypatch):
+    monkeypatch.setattr(parquet, "STALLED_SECONDS", 0.0)
+    monkeypatch.setattr(parquet, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(parquet, "QUEUED", 1)
+    done = asyncio.Event()
+    monkeypatch.setattr(parquet, "_busy", Watched(done))
+    file = parquet_file((Column("value", "number"),), endless_rows())
+    await anext(file)
+    async with asyncio.timeout(60):
+        await done.wait()
+    await file.aclose()
+
+
+class Watched(set[object]):
+    """Says when a writer has gone."""
+
+    def __init__(self, gone: asyncio.Event) -> None:
+        super().__init__()
+        self._gone = gone
+
+    def discard(self, element: object) -> None:
+        super().discard(element)
+        self._gone.set()

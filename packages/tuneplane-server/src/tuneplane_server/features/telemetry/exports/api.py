@@ -9,13 +9,15 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from starlette.responses import StreamingResponse
 
+from tuneplane.i18n import _
 from tuneplane_server.features.accounts.deps import Reader, services_of
 from tuneplane_server.features.telemetry.curves import NAMES_AT_ONCE
 from tuneplane_server.features.telemetry.exports.columns import METRICS, SAMPLES, Column, Part
 from tuneplane_server.features.telemetry.exports.lines import csv_head, csv_lines, json_lines
-from tuneplane_server.features.telemetry.exports.parquet import parquet_file
+from tuneplane_server.features.telemetry.exports.parquet import is_busy, parquet_file
 from tuneplane_server.features.telemetry.exports.rows import metric_rows, sample_rows
 from tuneplane_server.features.telemetry.samples_api import Filter
+from tuneplane_server.web.problems import ProblemError
 
 router = APIRouter(prefix="/api/v1/jobs/{job_id}", tags=["telemetry"])
 
@@ -25,6 +27,7 @@ MEDIA = {
     "json": "application/x-ndjson",
     "parquet": "application/vnd.apache.parquet",
 }
+RETRY_SECONDS = 10
 ENDING = {"csv": "csv", "json": "jsonl", "parquet": "parquet"}
 _ANSWERS: dict[int | str, dict[str, Any]] = {200: {"content": {kind: {} for kind in MEDIA.values()}}}
 
@@ -64,6 +67,14 @@ async def export_samples(
 
 def _file(name: str, kind: Format, columns: Sequence[Column], parts: AsyncIterator[Part]) -> StreamingResponse:
     if kind == "parquet":
+        if is_busy():
+            raise ProblemError(
+                429,
+                "too-many-requests",
+                _("the console writes as many Parquet files as it does at once"),
+                _("try again in a moment"),
+                headers={"Retry-After": str(RETRY_SECONDS)},
+            )
         body = parquet_file(columns, parts)
     elif kind == "csv":
         body = _lines(csv_head(columns), csv_lines, columns, parts)

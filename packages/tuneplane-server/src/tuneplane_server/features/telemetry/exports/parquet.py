@@ -7,9 +7,11 @@ neither the rows nor the file are ever whole in memory.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import IO, Any, cast
 
@@ -18,7 +20,17 @@ from tuneplane_server.features.telemetry.exports.columns import Column, Part
 ROW_GROUP = 1 << 16
 QUEUED = 8  # portions of bytes that wait to be sent
 LOOK_SECONDS = 0.5
+STALLED_SECONDS = 60.0  # a reader that takes nothing for so long is given up: it must not hold a writer
+WRITERS = 2
 _TYPES = {"whole": "int64", "number": "float64", "text": "string"}
+# Threads of their own: each waits for rows that are unpacked in the loop's threads, and would wait for ever once it held the last.
+_threads = ThreadPoolExecutor(WRITERS, thread_name_prefix="parquet-writer")
+_busy: set[object] = set()
+
+
+def is_busy() -> bool:
+    """Whether another file would have to wait until one of those being written is done."""
+    return len(_busy) >= WRITERS
 
 
 class _AbandonedError(Exception):
@@ -33,7 +45,7 @@ class _Pipe:
         self._written = 0
 
     def write(self, data: bytes) -> int:
-        self.wait(self.queue.put(bytes(data)))
+        self.wait(self.queue.put(bytes(data)), STALLED_SECONDS)
         self._written += len(data)
         return len(data)
 
@@ -46,17 +58,18 @@ class _Pipe:
     def flush(self) -> None:
         """Every write is passed on at once."""
 
-    def wait[T](self, what: Coroutine[Any, Any, T]) -> T:
-        """The result of a coroutine of the event loop; raises `_AbandonedError` when the reader has gone."""
+    def wait[T](self, what: Coroutine[Any, Any, T], seconds: float = math.inf) -> T:
+        """The result of a coroutine of the event loop; raises `_AbandonedError` when the reader has gone, or after `seconds`."""
         if self.stop.is_set():
             what.close()
             raise _AbandonedError
         future: Future[T] = asyncio.run_coroutine_threadsafe(what, self._loop)
+        until = time.monotonic() + seconds
         while True:
             try:
                 return future.result(LOOK_SECONDS)
             except FutureTimeout:
-                if self.stop.is_set():
+                if self.stop.is_set() or time.monotonic() > until:
                     future.cancel()
                     raise _AbandonedError from None
 
@@ -79,9 +92,11 @@ async def parquet_file(columns: Sequence[Column], parts: AsyncIterator[Part]) ->
 
 
 async def _written(columns: Sequence[Column], parts: AsyncIterator[Part], pipe: _Pipe) -> None:
+    _busy.add(pipe)
     try:
-        await asyncio.to_thread(_write, columns, parts, pipe)
+        await asyncio.get_running_loop().run_in_executor(_threads, _write, columns, parts, pipe)
     finally:
+        _busy.discard(pipe)
         if not pipe.stop.is_set():
             await pipe.queue.put(None)
 
