@@ -131,3 +131,24 @@ async def test_tls_asks_for_the_name_and_not_for_the_address_and_believes_nobody
         sent = await sender.send(f"https://hooks.example.org:{port}/x", HEADERS, b"{}")
     assert (sent.status, "certificate" in sent.error.lower()) == (None, True), sent.error
     assert (asked, reached) == (["hooks.example.org"], [])
+
+
+async def test_whatever_goes_wrong_is_a_try_that_failed(receiver: Receiver) -> None:
+    """An exception out of a try would leave its delivery waiting for ever."""
+
+    async def broken(_host: str, _port: int) -> Sequence[str]:
+        raise UnicodeEncodeError("idna", "a..b", 0, 1, "label empty")
+
+    sent = await Sender({}, broken).send("https://hooks.example.org/x", HEADERS, b"{}")
+    assert (sent.status, "UnicodeEncodeError" in sent.error) == (None, True)
+    receiver.answers = [(429, {"retry-after": "Fri, 31 Dec 9999 23:59:59 -2359"}, b"")]
+    later = await Sender({"127.0.0.1": None}).send(receiver.url(), HEADERS, b"{}")
+    assert (later.status, later.retry_after) == (429, None)
+
+
+async def test_a_name_of_other_letters_is_sent_as_it_is_looked_up(receiver: Receiver) -> None:
+    sender = Sender({"xn--bcher-kva.example": None}, named("127.0.0.1"))  # ty: ignore[invalid-argument-type]
+    sent = await sender.send(f"http://Bücher.example:{receiver.port}/x", HEADERS, b"{}")
+    assert sent.delivered, sent.error
+    (call,) = receiver.received
+    assert call.headers["host"] == f"xn--bcher-kva.example:{receiver.port}"

@@ -15,6 +15,7 @@ from tests.tuneplane_server.harness import Api, Harness
 from tuneplane_server.domain.webhooks import MAX_TRIES
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.alerts.tables import WebhookRow
+from tuneplane_server.features.alerts.webhooks import MAX_PENDING
 from tuneplane_server.features.audit.tables import AuditRow
 
 PLACE = "/api/v1/projects/ada/lab/webhooks"
@@ -130,6 +131,23 @@ async def test_a_receiver_may_ask_for_a_longer_rest_and_one_that_is_gone_is_left
     assert (shown["enabled"], shown["disabled_why"]) == (False, "410 Gone")
     await harness.running_job(ada)
     assert (await client.post(f"{PLACE}/{hook}/enable")).json()["enabled"] is True
+
+
+async def test_one_webhook_with_much_to_get_is_not_in_the_way_of_the_others(
+    api: Api, ada: Principal, receiver: Receiver
+) -> None:
+    harness = api.harness
+    await harness.submit(ada)
+    busy, _secret = await add(api, ada, receiver.url("/busy"))
+    other, _secret = await add(api, ada, receiver.url("/other"))
+    client = await api.client(ada)
+    answers = [await client.post(f"{PLACE}/{busy}/test") for _time in range(MAX_PENDING + 1)]
+    assert [answer.status_code for answer in answers] == [202] * MAX_PENDING + [409]
+    await client.post(f"{PLACE}/{other}/test")
+    await deliver(harness)
+    assert sorted(call.path for call in receiver.received) == ["/busy", "/busy", "/other"]
+    await deliver(harness)
+    assert len(receiver.received) == 5
 
 
 async def test_two_consoles_send_one_delivery_once(api: Api, ada: Principal, receiver: Receiver) -> None:

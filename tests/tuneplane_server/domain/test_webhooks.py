@@ -44,6 +44,8 @@ def test_rests_grow_and_end() -> None:
     ("http://10.0.0.5:8080/x", Target("http", "10.0.0.5", 8080)),
     ("https://[fd00::1]/x", Target("https", "fd00::1", 443)),
     ("http://example.org.", Target("http", "example.org", 80)),
+    ("https://Bücher.example/x", Target("https", "xn--bcher-kva.example", 443)),
+    ("http://１２７.0.0.1/x", Target("http", "127.0.0.1", 80)),
 ])  # fmt: skip
 def test_where_a_url_points(url: str, expected: Target) -> None:
     assert target(url) == expected
@@ -59,6 +61,10 @@ def test_where_a_url_points(url: str, expected: Target) -> None:
     ("https://example.org/\n", "form"),
     ("https://example.org\\@10.0.0.1/", "form"),
     ("https://exa%2fmple.org/", "form"),
+    ("https://a..example.com/", "form"),
+    ("https://" + "a" * 64 + ".example.com/", "form"),
+    ("https://./", "form"),
+    ("https://exa!mple.org/", "form"),
     ("https://example.org/" + "x" * 2000, "form"),
     ("https://user:word@example.org/", "credentials"),
     ("https://example.org/#x", "fragment"),
@@ -71,7 +77,7 @@ def test_what_is_no_address_of_a_webhook(url: str, why: str) -> None:
 
 PRIVATE = [
     "127.0.0.1", "127.8.9.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0",
-    "224.0.0.1", "255.255.255.255", "240.0.0.1", "::1", "::", "fe80::1", "fd00::1", "ff02::1", "::ffff:127.0.0.1",
+    "224.0.0.1", "255.255.255.255", "240.0.0.1", "::1", "::", "fe80::1", "fec0::1", "fd00::1", "ff02::1", "::ffff:127.0.0.1",
     "::ffff:10.0.0.1", "2002:7f00:1::", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2001:0:0:1::1", "2001:db8::1",
     "198.18.0.1", "192.0.2.1",
 ]  # fmt: skip
@@ -88,8 +94,8 @@ def test_addresses_that_anybody_may_call(text: str) -> None:
 
 
 def test_hosts_that_an_administrator_named() -> None:
-    allowed = parse_hosts("hooks.internal, 10.0.0.5:8080 ,[fd00::1]:9000,")
-    assert allowed == {"hooks.internal": None, "10.0.0.5": 8080, "fd00::1": 9000}
+    allowed = parse_hosts("hooks.internal, 10.0.0.5:8080 ,[fd00::1]:9000,bücher.example")
+    assert allowed == {"hooks.internal": None, "10.0.0.5": 8080, "fd00::1": 9000, "xn--bcher-kva.example": None}
     assert is_allowed(Target("http", "hooks.internal", 1234), allowed)
     assert is_allowed(Target("http", "10.0.0.5", 8080), allowed)
     assert not is_allowed(Target("http", "10.0.0.5", 80), allowed)

@@ -22,6 +22,7 @@ MAX_TRIES = len(RESTS) + 1
 MAX_RETRY_AFTER = timedelta(hours=24)
 GONE = 410  # the receiver wants nothing any more
 _MAX_URL = 2000
+_HOST = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_.")
 # Well-known prefix of addresses that stand for an IPv4 address behind a translator (RFC 6052).
 _NAT64 = IPv6Network("64:ff9b::/96")
 _SHARED = IPv4Network("100.64.0.0/10")  # of carriers and cloud networks: neither private nor global
@@ -31,7 +32,7 @@ type Address = IPv4Address | IPv6Address
 
 @dataclass(frozen=True)
 class Target:
-    """Where a URL points. `host` is a name or an address, in lower case, without brackets."""
+    """Where a URL points. `host` is a name or an address, in lower case, without brackets, as it is looked up (IDNA)."""
 
     scheme: str
     host: str
@@ -89,7 +90,21 @@ def target(url: str) -> Target:
         raise UrlError("credentials")
     if parts.fragment:
         raise UrlError("fragment")
-    return Target(parts.scheme, parts.hostname.lower().rstrip("."), port or (443 if parts.scheme == "https" else 80))
+    try:
+        host = _encoded(parts.hostname.rstrip("."))
+    except ValueError:
+        raise UrlError("form") from None
+    return Target(parts.scheme, host, port or (443 if parts.scheme == "https" else 80))
+
+
+def _encoded(host: str) -> str:
+    """A host as it is looked up, in lower case. Raises `ValueError` for what no resolver could be asked."""
+    if ":" in host:  # an address
+        return host.lower()
+    encoded = host.encode("idna").decode().lower()
+    if not encoded or not _HOST.issuperset(encoded):
+        raise ValueError(f"{host[:80]} is no host")
+    return encoded
 
 
 def is_allowed(where: Target, allowed: Mapping[str, int | None]) -> bool:
@@ -104,7 +119,7 @@ def parse_hosts(text: str) -> dict[str, int | None]:
         parts = urlsplit(f"//{part}")
         if not parts.hostname or parts.path or parts.query or "@" in part:
             raise ValueError(f"{part[:80]} is no host or host:port")
-        found[parts.hostname.lower()] = parts.port
+        found[_encoded(parts.hostname)] = parts.port
     return found
 
 
@@ -114,8 +129,14 @@ def is_public(address: Address) -> bool:
     if inner is not None and (not is_public(inner) or address in _NAT64):
         return is_public(inner)
     shared = isinstance(address, IPv4Address) and address in _SHARED
+    site_local = isinstance(address, IPv6Address) and address.is_site_local
     return address.is_global and not (
-        address.is_multicast or address.is_reserved or address.is_unspecified or address.is_loopback or shared
+        address.is_multicast
+        or address.is_reserved
+        or address.is_unspecified
+        or address.is_loopback
+        or shared
+        or site_local
     )
 
 

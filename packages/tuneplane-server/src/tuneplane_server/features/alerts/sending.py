@@ -11,9 +11,11 @@ import asyncio
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -28,6 +30,8 @@ TOTAL_SECONDS = 15.0
 CONNECT_SECONDS = 5.0
 ANSWER_BYTES = 16 * 1024  # more of an answer is not read
 ERROR_CHARACTERS = 200
+# A resolver may take half a minute for a name of a dead server; the loop's own threads have other things to do.
+_resolvers = ThreadPoolExecutor(4, thread_name_prefix="webhook-resolver")
 
 type Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
@@ -60,7 +64,8 @@ class ForbiddenAddressError(Exception):
 async def resolve(host: str, port: int) -> Sequence[str]:
     """Addresses of a host by the machine's own resolver. Raises OSError."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await loop.run_in_executor(_resolvers, look_up)
     return list(dict.fromkeys(str(item[4][0]) for item in found))
 
 
@@ -73,7 +78,7 @@ class Sender:
         self._allowed, self._resolve, self._seconds = allowed, resolve_, seconds
 
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Sent:
-        """Never raises for what the other side does."""
+        """Never raises: whatever goes wrong is a try that failed, or the delivery would wait for ever."""
         begun = time.monotonic()
         try:
             async with asyncio.timeout(self._seconds):
@@ -84,11 +89,7 @@ class Sender:
             return Sent(None, f"no answer within {self._seconds:g} s", _since(begun))
         except (ForbiddenAddressError, UrlError, OSError) as error:
             return Sent(None, str(error)[:ERROR_CHARACTERS] or type(error).__name__, _since(begun))
-        except Exception as error:
-            import httpx2
-
-            if not isinstance(error, httpx2.HTTPError | httpx2.InvalidURL):
-                raise
+        except Exception as error:  # noqa: BLE001 - said in the log of the webhook
             return Sent(None, f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS], _since(begun))
 
     async def _post(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int, timedelta | None]:
@@ -100,7 +101,7 @@ class Sender:
         netloc = f"[{address}]:{where.port}" if ":" in address else f"{address}:{where.port}"
         sent = {
             **headers,
-            "host": parts.netloc,
+            "host": _host(where, parts.port),
             "content-type": "application/json",
             "user-agent": f"tuneplane/{__version__}",
             "accept-encoding": "identity",  # an answer is read to a bound, and a bomb would count after it
@@ -143,15 +144,21 @@ async def _drain(response: httpx2.Response) -> None:
             return
 
 
+def _host(where: Target, port: int | None) -> str:
+    """The head of that name: the host as it is looked up, and the port when the URL names one."""
+    host = f"[{where.host}]" if ":" in where.host else where.host
+    return host if port is None else f"{host}:{port}"
+
+
 def _retry_after(text: str) -> timedelta | None:
     """Seconds or a date (RFC 9110 §10.2.3); None for anything else."""
     if text.isdecimal() and len(text) <= 9:
         return timedelta(seconds=int(text))
     try:
-        when = parsedate_to_datetime(text)
-    except ValueError:
+        when = parsedate_to_datetime(text).astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    return max(timedelta(0), when.astimezone(UTC) - datetime.now(UTC))
+    return max(timedelta(0), when - datetime.now(UTC))
 
 
 def _since(begun: float) -> int:

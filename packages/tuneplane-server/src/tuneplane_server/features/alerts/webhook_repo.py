@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.features.alerts.tables import DeliveryRow, WebhookRow
 
+IN_FLIGHT = 2  # of one webhook at the same time
 PENDING, DELIVERED, FAILED = "pending", "delivered", "failed"
 
 _DELIVERIES: Any = DeliveryRow.__table__
@@ -46,9 +47,20 @@ async def delivery(session: AsyncSession, delivery_id: str) -> DeliveryRow | Non
 
 
 async def due(session: AsyncSession, now: datetime, limit: int) -> list[str]:
-    """Ids of what is to be sent now, the longest due first."""
+    """Ids of what is to be sent now, the longest due first; of one webhook the first `IN_FLIGHT` only, so that neither a slow
+    receiver nor one with much to get is in the way of the others. What is being sent is still one of them."""
+    order = (DeliveryRow.next_at, DeliveryRow.id)
+    turn = func.row_number().over(partition_by=DeliveryRow.webhook_id, order_by=order).label("turn")
     mine = (DeliveryRow.state == PENDING, DeliveryRow.next_at <= now)
-    return list(await session.scalars(select(DeliveryRow.id).where(*mine).order_by(DeliveryRow.next_at).limit(limit)))
+    waiting = select(DeliveryRow.id, DeliveryRow.next_at, turn).where(*mine).subquery()
+    first = select(waiting.c.id).where(waiting.c.turn <= IN_FLIGHT).order_by(waiting.c.next_at, waiting.c.id)
+    return list(await session.scalars(first.limit(limit)))
+
+
+async def pending(session: AsyncSession, webhook_id: str) -> int:
+    """How many of a webhook's are not sent and not given up."""
+    mine = (DeliveryRow.webhook_id == webhook_id, DeliveryRow.state == PENDING)
+    return int(await session.scalar(select(func.count()).select_from(DeliveryRow).where(*mine)) or 0)
 
 
 async def write(session: AsyncSession, seen: DeliveryRow, values: dict[str, Any]) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tuneplane_server.features.projects.tables import ProjectRow
 
 MAX_WEBHOOKS = 20
+MAX_PENDING = 20  # of one webhook, before somebody may add one by hand
 KEEP_DELIVERIES = timedelta(days=30)
 TRIES_SHOWN = 2 * rules.MAX_TRIES
 
@@ -169,6 +170,7 @@ class WebhookService:
         async with self._database.begin() as session:
             if await repo.write(session, row, values) and sent.gone:
                 await repo.set_enabled(session, row.webhook_id, False, "410 Gone")
+        self._wakeups.notify("deliverer")  # the next one of this webhook has its turn
 
     async def give_up(self, row_id: str, why: str) -> None:
         """It can never be sent: its secret does not open."""
@@ -206,6 +208,12 @@ class WebhookService:
 
     async def _send(self, delivery: DeliveryRow) -> DeliveryRow:
         async with self._database.begin() as session:
+            if await repo.pending(session, delivery.webhook_id) >= MAX_PENDING:
+                raise refused(
+                    "conflict",
+                    _("{count} messages wait for this webhook already").format(count=MAX_PENDING),
+                    _("tp webhook log shows why they do not arrive"),
+                )
             repo.add(session, [delivery])
         self._wakeups.notify("deliverer")
         return delivery
