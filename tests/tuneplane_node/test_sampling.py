@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.tuneplane_node.test_inventory import install_nvidia_smi
+from tuneplane_node.engine import Engine
 from tuneplane_node.engine.inventory import parse_simulated
 from tuneplane_node.engine.sampling.cards import (
     CardFigures,
@@ -248,6 +250,34 @@ def test_groups_that_cannot_be_seen_leave_the_processes(tmp_path: Path) -> None:
     assert use.levels == {"memory_used": 10.0 * os.sysconf("SC_PAGE_SIZE")}
 
 
+async def test_a_group_that_is_not_to_be_seen_for_one_look_invents_no_rate(tmp_path: Path) -> None:
+    folder = f"docker/{CONTAINER}"
+    usage = tmp_path / "groups" / folder / "cpu.stat"
+    files = {
+        f"{folder}/cpu.stat": "usage_usec 2000000\n",
+        f"{folder}/memory.current": "5\n",
+        f"{folder}/memory.stat": "",
+    }
+    reader = _container(tmp_path, f"0::/{folder}\n", files)
+    own = tmp_path / "proc" / str(os.getpid())
+    (own / "stat").write_text(f"{os.getpid()} (a) R 1 1 1 0 0 0 0 0 0 0 900000 0 0 0 0 0 1 0 5\n")
+    (own / "statm").write_text("100 10 5 0 0 0 0\n")
+    times = iter([10.0, 20.0, 30.0, 40.0])
+    sampler = Sampler(tmp_path, cards=Cards([]), jobs=reader, steady=lambda: next(times))
+
+    async def cpu() -> float | None:
+        (job,) = (await sampler.sample([JobPlace("docker/x", {}, container=CONTAINER)])).jobs
+        return job.figures.get("cpu")
+
+    assert await cpu() is None
+    usage.rename(tmp_path / "hidden")
+    assert await cpu() is None, "the sum of a tree has nothing before it"
+    usage.write_text("usage_usec 4000000\n")
+    assert await cpu() is None
+    usage.write_text("usage_usec 5000000\n")
+    assert await cpu() == pytest.approx(0.1)
+
+
 def test_who_has_no_process_uses_nothing(tmp_path: Path) -> None:
     reader = JobReader(tmp_path, tmp_path)
     assert reader.read([JobPlace("docker/x", {}, container=CONTAINER), JobPlace("process/y", {}, pids=())]) == []
@@ -284,3 +314,14 @@ async def test_cards_that_cannot_be_read_cost_only_their_own_figures(tmp_path: P
     seen = await Sampler(tmp_path, cards=Cards("the driver is gone")).sample([])
     assert (seen.cards, seen.problem) == ((), "the driver is gone")
     assert seen.figures["memory_used"] > 0
+
+
+async def test_a_runtime_that_cannot_be_asked_costs_only_its_jobs(tmp_path: Path) -> None:
+    (tmp_path / "runtimes.json").write_text(json.dumps({"used": ["docker", "process"]}))
+    nowhere = f"unix://{tmp_path}/nowhere.sock"
+    engine = Engine("one", tmp_path, runtime="process", docker_host=nowhere, simulated_gpus="h200:1")
+    seen = await engine.sample()
+    await engine.close()
+    assert seen.figures["memory_used"] > 0
+    assert (len(seen.cards), seen.jobs) == (1, ())
+    assert "docker does not answer" in seen.problem

@@ -22,6 +22,7 @@ from tuneplane_node.engine.requests import (
     parse_mounts,
 )
 from tuneplane_node.engine.runtimes.base import Runtime
+from tuneplane_node.engine.sampling.jobs import JobPlace
 from tuneplane_node.engine.sampling.sampler import Sampler
 from tuneplane_node.engine.sampling.samples import MachineSample
 from tuneplane_node.engine.selection import RuntimeChoice, RuntimeOptions, Selection
@@ -116,10 +117,16 @@ class Engine:
         return [container for runtime in await self._selection.used() for container in await runtime.owned()]
 
     async def sample(self) -> MachineSample:
-        """What the machine, its cards and our jobs use now; rates are since the last call. Raises NodeError when a runtime that may
-        have jobs of ours cannot be asked: a list without them would say that they use nothing."""
-        places = [place for runtime in await self._selection.used() for place in await runtime.places()]
-        return await self._sampler.sample(places)
+        """What the machine, its cards and our jobs use now; rates are since the last call. Jobs of a runtime that cannot be asked are
+        left out, and `problem` says so. Raises NodeError when it cannot be told which runtimes there are."""
+        places: list[JobPlace] = []
+        problems: list[str] = []
+        for runtime in await self._selection.used():
+            try:
+                places += await runtime.places()
+            except NodeError as error:
+                problems.append(error.text())
+        return await self._sampler.sample(places, problems)
 
     async def logs(self, handle: RuntimeHandle, tail_bytes: int = 64 * 1024) -> bytes:
         """The end of what bootstrap and runner printed themselves."""

@@ -71,7 +71,7 @@ class Sampler:
     def _tell(self, node: str, problem: str) -> None:
         """Once when it begins and once when it is over."""
         if problem != self._problems.get(node, ""):
-            log.warning("cards cannot be read", node=node, why=problem) if problem else log.info(
-                "cards are read again", node=node
+            log.warning("some figures of a machine cannot be read", node=node, why=problem) if problem else log.info(
+                "all figures of a machine are read again", node=node
             )
         self._problems[node] = problem

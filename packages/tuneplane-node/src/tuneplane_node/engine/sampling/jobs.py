@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from tuneplane_node.engine.supervisor import procfs
 
@@ -34,6 +35,12 @@ class JobUse:
     place: JobPlace
     counts: dict[str, float]
     levels: dict[str, float]
+    source: Literal["group", "tree"]
+
+    @property
+    def rate_key(self) -> tuple[str, str]:
+        """Counts of a group and of a tree are not to be compared: a tree lacks what its ended processes used."""
+        return self.place.key, self.source
 
 
 class JobReader:
@@ -90,7 +97,7 @@ class JobReader:
         counts = {"cpu": int(usage["usage_usec"]) / 1e6}
         memory = float((folder / "memory.current").read_text()) - _statistic(folder / "memory.stat", "inactive_file")
         counts |= _io_of_version_2(folder / "io.stat")
-        return JobUse(place, counts, {"memory_used": max(0.0, memory)})
+        return JobUse(place, counts, {"memory_used": max(0.0, memory)}, "group")
 
     def _version_1(self, place: JobPlace, paths: dict[str, str]) -> JobUse:
         processor, memory = self._groups / "cpuacct" / paths["cpuacct"], self._groups / "memory" / paths["memory"]
@@ -100,7 +107,7 @@ class JobReader:
         )
         if "blkio" in paths:
             counts |= _io_of_version_1(self._groups / "blkio" / paths["blkio"] / "blkio.throttle.io_service_bytes")
-        return JobUse(place, counts, {"memory_used": max(0.0, used)})
+        return JobUse(place, counts, {"memory_used": max(0.0, used)}, "group")
 
     # --- processes --------------------------------------------------------------------------------------------------
 
@@ -119,7 +126,8 @@ class JobReader:
             seconds += sum(int(field) for field in fields[11:15]) / _TICKS
             memory += pages * _PAGE
             traffic = _added(traffic, folder / "io")
-        return JobUse(place, {"cpu": seconds, **(traffic or {})}, {"memory_used": memory}) if seen else None
+        counts = {"cpu": seconds, **(traffic or {})}
+        return JobUse(place, counts, {"memory_used": memory}, "tree") if seen else None
 
 
 def _tree(roots: Sequence[int], below: dict[int, list[int]]) -> list[int]:

@@ -40,15 +40,21 @@ class Sampler:
         self._wall, self._steady = wall, steady
         self._rates = Rates()
 
-    async def sample(self, places: Sequence[JobPlace]) -> MachineSample:
-        """`places`: the jobs that may be running. Files are read in a thread; rates are since the call before."""
+    async def sample(self, places: Sequence[JobPlace], problems: Sequence[str] = ()) -> MachineSample:
+        """`places`: the jobs that may be running; `problems`: why some are not among them. Files are read in a thread; rates are
+        since the call before."""
         cards, problem = await self._read_cards()
         levels, counts, uses, now = await asyncio.to_thread(self._read_files, places)
         rates = self._rates.since(MACHINE, now, counts)
         jobs = [JobSample(use.place.labels, self._job_figures(use, now)) for use in uses]
-        self._rates.keep_only([MACHINE, *(use.place.key for use in uses)])
+        self._rates.keep_only([MACHINE, *(use.rate_key for use in uses)])
         return MachineSample(
-            self._wall(), socket.gethostname(), levels | _machine_rates(rates), cards, tuple(jobs), problem
+            self._wall(),
+            socket.gethostname(),
+            levels | _machine_rates(rates),
+            cards,
+            tuple(jobs),
+            " ".join(filter(None, [problem, *problems])),
         )
 
     async def _read_cards(self) -> tuple[tuple[CardSample, ...], str]:
@@ -64,7 +70,7 @@ class Sampler:
         return self._machine.levels(), self._machine.counts(), self._jobs.read(places), self._steady()
 
     def _job_figures(self, use: JobUse, now: float) -> dict[str, float]:
-        return use.levels | self._rates.since(use.place.key, now, use.counts)
+        return use.levels | self._rates.since(use.rate_key, now, use.counts)
 
 
 def _machine_rates(rates: dict[str, float]) -> dict[str, float]:

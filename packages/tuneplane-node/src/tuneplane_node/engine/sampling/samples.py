@@ -34,7 +34,8 @@ class JobSample:
 
 @dataclass(frozen=True)
 class MachineSample:
-    """`time`: Unix seconds. Rates are since the sample before; the first has none. `problem`: why the cards said nothing."""
+    """`time`: Unix seconds. Rates are since the sample before; the first has none. `problem`: why the cards said nothing,
+    or a runtime did not say which jobs it has."""
 
     time: float
     hostname: str
