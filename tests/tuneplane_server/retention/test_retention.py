@@ -200,6 +200,27 @@ async def test_a_removal_that_a_crash_interrupted_goes_on(harness, ada, client, 
     assert (await harness.kinds(job_id)).count("telemetry-removed") == 1
 
 
+async def test_a_setting_that_is_taken_back_removes_nothing_more(harness, ada, client, monkeypatch):
+    await ended_run(harness, ada)
+    await ended_run(harness, ada)
+    await keep(client, logs_days=1, samples_days=1)
+    harness.time.pass_(2 * DAY)
+    retention, begun = harness.services.retention, []
+    remove = retention.remove
+
+    async def taken_back_meanwhile(removal):
+        begun.append(removal)
+        await keep(client)
+        await remove(removal)
+
+    monkeypatch.setattr(retention, "remove", taken_back_meanwhile)
+    await retain(harness)
+    assert len(begun) == 1, "what had begun is finished, and nothing else is begun"
+    left = await rows(harness, begun[0].job_id)
+    assert left[begun[0].kind] == 0
+    assert all(count for kind, count in left.items() if kind != begun[0].kind)
+
+
 async def test_the_setting_is_its_owners_and_tells_of_concurrent_edits(harness, ada, api, client):
     await ended_run(harness, ada)
     body = {"value": {"logs_days": 30}, "version": 0}

@@ -31,7 +31,10 @@ class Retainer:
 
     async def handle(self, work: Work, lease: Lease) -> None:
         async with self._one:
+            version = await self._retention.version(work.item)
             for removal in await self._retention.due(work.item, AT_ONCE):
+                if await self._retention.version(work.item) != version:
+                    return  # nothing more goes on the word of a setting that was taken back; what still goes is due again
                 if removal.kind is Kind.METRICS:  # first: after a crash between the two the removal is due again
                     await self._figures.forget(removal.job_id)
                 await self._retention.remove(removal)

@@ -101,6 +101,12 @@ class RetentionService:
         async with self._database.session() as session:
             return [row.project_id for row in await repo.settings(session) if not _keep(row).everything]
 
+    async def version(self, project_id: str) -> int:
+        """Of the setting; what was due under another one may not be any more."""
+        async with self._database.session() as session:
+            row = await repo.setting(session, project_id)
+        return 0 if row is None else row.version
+
     async def due(self, project_id: str, limit: int) -> list[Removal]:
         """What goes next of a project's, at most `limit`."""
         async with self._database.session() as session:
