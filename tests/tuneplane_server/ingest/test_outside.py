@@ -60,6 +60,27 @@ async def test_who_gets_none(api: Api, ada: Principal) -> None:
             assert (await ask(client, job_id, wrong)).status_code == 422
 
 
+async def test_a_run_that_ends_while_its_token_is_made_gets_none(
+    api: Api, ada: Principal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token that came after the end would be revoked by nobody."""
+    harness = api.harness
+    job_id = await harness.running_job(ada)
+    ingest = harness.services.ingest
+    issue = ingest.issue_outside
+
+    async def ended_meanwhile(*args: Any) -> Any:
+        await harness.write_outcome(job_id, "failed")
+        harness.scripted.containers.clear()
+        await harness.round(3)
+        return await issue(*args)
+
+    monkeypatch.setattr(ingest, "issue_outside", ended_meanwhile)
+    async with await api.client(ada) as client:
+        answer = await ask(client, job_id)
+    assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
+
+
 async def test_an_unknown_version_is_told_which_is_known(site: Api, ada_of_site: Principal) -> None:
     async with await site.client(ada_of_site) as client:
         answer = await client.post("/ingest/v9/jobs/0000000000000001/batches", content=b"")

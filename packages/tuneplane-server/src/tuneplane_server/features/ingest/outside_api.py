@@ -8,12 +8,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane.i18n import _
 from tuneplane_server.domain.phases import LIVE
 from tuneplane_server.features.accounts.deps import Writer, client_address, services_of
 from tuneplane_server.features.ingest.tokens import LIFETIME, TooManyTokensError
-from tuneplane_server.web.problems import not_found, refused
+from tuneplane_server.features.jobs.repo import lock
+from tuneplane_server.web.problems import ProblemError, not_found, refused
 
 router = APIRouter(tags=["ingest"])
 
@@ -43,15 +45,18 @@ async def issue(
     services = services_of(request)
     row = await services.jobs.get(principal, job_id)
     if row.phase not in LIVE:
-        raise refused(
-            "conflict",
-            _("run {id} is not running: there is no attempt that could take metrics").format(id=row.id),
-            _("ask while it runs"),
-        )
+        raise _not_running(row.id)
+
+    async def still(session: AsyncSession) -> None:
+        """The row stays locked until the token is there: who ends the attempt afterwards revokes it too."""
+        now = await lock(session, row.id)
+        if now is None or now.phase not in LIVE or now.attempt != row.attempt:
+            raise _not_running(row.id)
+
     lifetime = timedelta(hours=(wanted or OutsideTokenRequest()).expires_in_hours)
     who, address = principal.username, client_address(request)
     try:
-        issued = await services.ingest.issue_outside(row.id, row.attempt, lifetime, who, address)
+        issued = await services.ingest.issue_outside(row.id, row.attempt, lifetime, who, address, still)
     except TooManyTokensError:
         raise refused(
             "conflict",
@@ -64,6 +69,14 @@ async def issue(
         attempt=issued.attempt,
         rank=issued.rank,
         expires_at=issued.expires_at,
+    )
+
+
+def _not_running(job_id: str) -> ProblemError:
+    return refused(
+        "conflict",
+        _("run {id} is not running: there is no attempt that could take metrics").format(id=job_id),
+        _("ask while it runs"),
     )
 
 

@@ -20,7 +20,7 @@ from tuneplane_server.features.ingest import bodies, repo, wire
 from tuneplane_server.features.ingest.gate import Gate
 from tuneplane_server.features.ingest.signals import JobSignals, NoSignals
 from tuneplane_server.features.ingest.tables import HeartbeatRow
-from tuneplane_server.features.ingest.tokens import Denied, Grant, IngestTokens, OutsideToken
+from tuneplane_server.features.ingest.tokens import Denied, Grant, IngestTokens, OutsideToken, Still
 from tuneplane_server.features.telemetry.records import Batch, EventRecord, Written
 from tuneplane_server.features.telemetry.service import TelemetryService
 from tuneplane_server.web.problems import ProblemError, refused
@@ -67,10 +67,11 @@ class IngestService:
         return await self.tokens.issue(job_id, attempt)
 
     async def issue_outside(
-        self, job_id: str, attempt: int, lifetime: timedelta, who: str, address: str
+        self, job_id: str, attempt: int, lifetime: timedelta, who: str, address: str, still: Still | None = None
     ) -> OutsideToken:
-        """A token for a script that is no process of the job. Raises `TooManyTokensError`."""
-        issued = await self.tokens.issue_outside(job_id, attempt, lifetime)
+        """A token for a script that is no process of the job. `still`: raises, in the transaction, when the attempt is over.
+        Raises `TooManyTokensError`."""
+        issued = await self.tokens.issue_outside(job_id, attempt, lifetime, still)
         data = {"attempt": attempt, "rank": issued.rank, "expires_at": issued.expires_at.isoformat()}
         await self._audit.record_alone(AuditEntry(who, "ingest.token", job_id, address, data))
         return issued

@@ -11,6 +11,7 @@ small batch costs. This console forgets what it revokes at once; another one tha
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import monotonic
@@ -35,6 +36,8 @@ REMEMBERED = 4096
 OUTSIDE_TOKENS = 32  # good at once, of one attempt
 OUTSIDE_TRIES = 5
 _NO_DIGEST = digest("")
+
+type Still = Callable[[AsyncSession], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -84,12 +87,16 @@ class IngestTokens:
             await repo.forget_expired(session, now - KEEP_EXPIRED)
             return self._add(session, job_id, attempt, now + self._lifetime)
 
-    async def issue_outside(self, job_id: str, attempt: int, lifetime: timedelta) -> OutsideToken:
+    async def issue_outside(
+        self, job_id: str, attempt: int, lifetime: timedelta, still: Still | None = None
+    ) -> OutsideToken:
         """A token for a sender that is no process of the job, with a rank of its own, so that its sequences are its own too.
-        Raises `TooManyTokensError`."""
+        `still`: asked in the transaction; raises when the attempt is over. Raises `TooManyTokensError`."""
         for _time in range(OUTSIDE_TRIES):
             try:
                 async with self._database.begin() as session:
+                    if still is not None:
+                        await still(session)
                     now = self._clock.now()
                     highest, good = await repo.outside_ranks(session, job_id, attempt, now)
                     if good >= OUTSIDE_TOKENS:
