@@ -98,3 +98,18 @@ async def test_rules_are_bounded(site: Api, monkeypatch: pytest.MonkeyPatch) -> 
     client = await site.client(await owner(site))
     answers = [await client.put(f"{PLACE}/r{number}", json={"kind": "gpu-idle"}) for number in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 409]
+
+
+async def test_two_who_make_one_rule_at_the_same_moment_are_told_apart(
+    site: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have seen that there is none; the table takes one of them."""
+    client = await site.client(await owner(site))
+    assert (await client.put(f"{PLACE}/mine", json={"kind": "gpu-idle"})).status_code == 200
+
+    async def none_yet(*_args: object) -> list[object]:
+        return []
+
+    monkeypatch.setattr("tuneplane_server.features.alerts.repo.rules", none_yet)
+    answer = await client.put(f"{PLACE}/mine", json={"kind": "gpu-idle"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "conflict")

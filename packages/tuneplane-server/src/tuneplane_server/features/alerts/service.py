@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from sqlalchemy.exc import IntegrityError
+
 from tuneplane.contract.names import is_segment
 from tuneplane.i18n import _
 from tuneplane_server.clock import Clock
@@ -65,21 +67,28 @@ class AlertService:
                 _("letters, digits and . _ -, at most 63 of them"),
                 field="name",
             )
-        async with self._database.begin() as session:
-            rows = {row.name: row for row in await repo.rules(session, [found.id])}
-            rule = changed(name, rules_of(rows.values()).get(name), given)
-            row = rows.get(name)
-            if row is None:
-                if len(rows) >= MAX_RULES:
-                    raise refused(
-                        "conflict", _("a project has at most {count} rules of its own").format(count=MAX_RULES)
-                    )
-                row = AlertRuleRow(project_id=found.id, name=name)
-                session.add(row)
-            row.kind, row.enabled, row.metric = str(rule.kind), rule.enabled, rule.metric
-            row.threshold, row.minutes, row.reports = rule.threshold, rule.minutes, rule.reports
-            row.updated_at, row.updated_by = self._clock.now(), principal.username
-            self._audit.record(session, AuditEntry(principal.username, "alert.set", _target(found, name)))
+        try:
+            async with self._database.begin() as session:
+                rows = {row.name: row for row in await repo.rules(session, [found.id])}
+                rule = changed(name, rules_of(rows.values()).get(name), given)
+                row = rows.get(name)
+                if row is None:
+                    if len(rows) >= MAX_RULES:
+                        raise refused(
+                            "conflict", _("a project has at most {count} rules of its own").format(count=MAX_RULES)
+                        )
+                    row = AlertRuleRow(project_id=found.id, name=name)
+                    session.add(row)
+                row.kind, row.enabled, row.metric = str(rule.kind), rule.enabled, rule.metric
+                row.threshold, row.minutes, row.reports = rule.threshold, rule.minutes, rule.reports
+                row.updated_at, row.updated_by = self._clock.now(), principal.username
+                self._audit.record(session, AuditEntry(principal.username, "alert.set", _target(found, name)))
+        except IntegrityError:  # both found no rule of that name; the other one was first
+            raise refused(
+                "conflict",
+                _("the rule {name} was made by another at the same moment").format(name=name),
+                _("look at it, and make the change if it is still right"),
+            ) from None
         return rule
 
     async def remove_rule(self, principal: Principal, owner: str, project: str, name: str) -> None:
