@@ -254,6 +254,7 @@ async def test_notifications_are_of_one_person_and_can_be_read(api: Api, ada: Pr
     assert (await others.get("/api/v1/notifications")).json() == {"items": [], "unread": 0, "next_cursor": None}
     one = first["items"][0]["id"]
     assert (await others.post("/api/v1/notifications/read", json={"ids": [one]})).status_code == 204
+    assert (await mine.post("/api/v1/notifications/read", json={"ids": ["a\0b"]})).status_code == 422
     assert (await mine.get("/api/v1/notifications")).json()["unread"] == 3, "nobody reads what is another's"
     await mine.post("/api/v1/notifications/read", json={"ids": [one]})
     assert len((await mine.get("/api/v1/notifications?unread=true")).json()["items"]) == 2

@@ -163,7 +163,21 @@ def test_a_cursor_comes_back_as_it_was() -> None:
     assert decode_cursor(encode_cursor("abc", 7), str, int) == ("abc", 7)
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "!!!", "W10", encode_cursor(1), encode_cursor("a", "b"), "A" * 600, "é"])
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "",
+        "x",
+        "!!!",
+        "W10",
+        encode_cursor(1),
+        encode_cursor("a", "b"),
+        encode_cursor("a\0"),
+        encode_cursor("\ud800"),
+        "A" * 600,
+        "é",
+    ],
+)
 def test_a_cursor_that_is_not_ours_is_refused(cursor: str) -> None:
     with pytest.raises(problems.ProblemError) as caught:
         decode_cursor(cursor, str)

@@ -23,6 +23,8 @@ def decode_cursor(cursor: str, *types: type[str | int]) -> tuple[Any, ...]:
         position = json.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
         if not isinstance(position, list) or [type(item) for item in position] != list(types):
             raise ValueError("not ours")
+        if any(isinstance(item, str) and b"\0" in item.encode() for item in position):  # nor half a character
+            raise ValueError("no database takes that")
     except (ValueError, binascii.Error, RecursionError):
         raise _bad() from None
     return tuple(position)

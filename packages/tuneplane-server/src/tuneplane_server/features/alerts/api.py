@@ -28,7 +28,10 @@ class ReadBody(BaseModel):
     """`ids` left out or null: everything."""
 
     model_config = ConfigDict(extra="forbid")
-    ids: Annotated[list[Annotated[str, Field(max_length=16)]], Field(max_length=IDS_AT_ONCE)] | None = None
+    ids: (
+        Annotated[list[Annotated[str, Field(max_length=16, pattern=r"^[^\x00]*$")]], Field(max_length=IDS_AT_ONCE)]
+        | None
+    ) = None
 
 
 @router.get("/projects/{owner}/{project}/alerts")
