@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.tuneplane_server.telemetry.build import JOB, event, sample
+from tests.tuneplane_server.telemetry.build import JOB, event, log, metric, sample
+from tuneplane.contract.words import OUTSIDE_RANK
 from tuneplane_server.features.telemetry.limits import TelemetryLimits
 from tuneplane_server.features.telemetry.records import Batch
 from tuneplane_server.features.telemetry.repo.samples import SampleFilter
@@ -54,3 +55,15 @@ async def test_hyperparameters_add_up_and_the_newest_environment_counts(telemetr
     assert await telemetry.environment(JOB) == {"b": 2}
     assert await telemetry.hyperparams("0000000000000009") == {}
     assert await telemetry.environment("0000000000000009") == {}
+
+
+async def test_what_a_script_beside_the_job_sends_is_no_sign_of_life(telemetry):
+    """It goes on when the training hangs, and the watchdog would not see that."""
+    rank = OUTSIDE_RANK + 1
+    await telemetry.store(JOB, 1, Batch(metrics=[metric(1, {"eval/score": [1.0]}, rank=rank)]))
+    await telemetry.store(JOB, 1, Batch(samples=[sample(1, "text", rank=rank)]))
+    await telemetry.store(JOB, 1, Batch(events=[event(1, "warning", rank=rank)], logs=[log(1, "a", rank=rank)]))
+    assert (await telemetry.life.last([JOB]))[JOB][1:] == (None, None, None, None)
+    await telemetry.store(JOB, 1, Batch(metrics=[metric(1, {"train/loss": [1.0]})], samples=[sample(1, "text")]))
+    last = (await telemetry.life.last([JOB]))[JOB]
+    assert (last.metric is not None, last.sample is not None, last.log, last.event) == (True, True, None, None)

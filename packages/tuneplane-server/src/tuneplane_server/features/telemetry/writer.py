@@ -14,6 +14,7 @@ from typing import Protocol
 
 from sqlalchemy import Connection
 
+from tuneplane.contract.words import OUTSIDE_RANK
 from tuneplane_server.domain import acked
 from tuneplane_server.domain.acked import SeqRange
 from tuneplane_server.features.telemetry.limits import TelemetryLimits
@@ -124,15 +125,21 @@ def write_batch(
 
 
 def _note_activity(run: Run, fresh: Batch, now: datetime) -> None:
-    """What the watchdog calls a sign of life of the training itself; figures of the machine are none."""
-    if fresh.logs:
+    """What the watchdog calls a sign of life of the training itself; figures of the machine are none, nor is what a script
+    beside the job sends."""
+    if _any_of_job(fresh.logs):
         run.last_log_at = now
-    if any(not name.startswith(MACHINE_PREFIX) for record in fresh.metrics for name in record.series):
+    metrics = [record for record in fresh.metrics if any(not name.startswith(MACHINE_PREFIX) for name in record.series)]
+    if _any_of_job(metrics):
         run.last_metric_at = now
-    if fresh.samples:
+    if _any_of_job(fresh.samples):
         run.last_sample_at = now
-    if fresh.events:
+    if _any_of_job(fresh.events):
         run.last_event_at = now
+
+
+def _any_of_job(records: Iterable[_Numbered]) -> bool:
+    return any(record.rank < OUTSIDE_RANK for record in records)
 
 
 def _write_events(
