@@ -10,6 +10,7 @@ from sqlalchemy import func, select
 
 from tests.tuneplane_server.telemetry.build import log, metric, sample
 from tuneplane_server.domain.classify import Exit
+from tuneplane_server.executors.port import NodeFigures, RunFigures
 from tuneplane_server.features.telemetry.records import Batch
 from tuneplane_server.features.telemetry.repo import removal as steps
 from tuneplane_server.features.telemetry.tables import (
@@ -219,6 +220,19 @@ async def test_a_setting_that_is_taken_back_removes_nothing_more(harness, ada, c
     left = await rows(harness, begun[0].job_id)
     assert left[begun[0].kind] == 0
     assert all(count for kind, count in left.items() if kind != begun[0].kind)
+
+
+async def test_figures_of_a_run_that_reported_no_metric_go_with_its_metrics_time(harness, ada, client):
+    job_id = await ended_run(harness, ada, batches=0)
+    figures = harness.services.figures
+    await figures.record(NodeFigures("node", 100.0, {"cpu": 1.0}, (), (RunFigures(job_id, 1, {"cpu": 1.0}),)))
+    assert await figures.held([job_id]) == {job_id}
+    await keep(client, metrics_days=1)
+    harness.time.pass_(2 * DAY)
+    await retain(harness)
+    assert await figures.held([job_id]) == set()
+    await retain(harness)
+    assert (await harness.kinds(job_id)).count("telemetry-removed") == 1
 
 
 async def test_the_setting_is_its_owners_and_tells_of_concurrent_edits(harness, ada, api, client):

@@ -278,7 +278,14 @@ class Services:
     @cached_property
     def retention(self) -> RetentionService:
         return RetentionService(
-            self.database, self.clock, self.audit, self.projects, lambda: self.jobs, self.ledger, self.telemetry
+            self.database,
+            self.clock,
+            self.audit,
+            self.projects,
+            lambda: self.jobs,
+            self.ledger,
+            self.telemetry,
+            self.figures,
         )
 
     @cached_property

@@ -35,7 +35,8 @@ class Keep:
 
 @dataclass(frozen=True)
 class Ended:
-    """A run that is over, and what is stored of it. Bytes are those of the raw output and of the samples' JSON."""
+    """A run that is over, and what is stored of it. Bytes are those of the raw output and of the samples' JSON;
+    `metrics`: series, reported or of the machine."""
 
     job_id: str
     finished_at: datetime

@@ -97,6 +97,11 @@ class HardwareFigures:
         async with self._database.begin() as session:
             await repo.forget_run(session, job_id)
 
+    async def held(self, job_ids: Sequence[str]) -> set[str]:
+        """Those of the runs that have figures; at most a few hundred are asked for at once."""
+        async with self._database.session() as session:
+            return await repo.held(session, job_ids)
+
     # --- reading --------------------------------------------------------------------------------------------------
 
     async def latest(self) -> dict[str, dict[str, Latest]]:

@@ -78,6 +78,11 @@ async def add_block(session: AsyncSession, row: dict[str, Any]) -> None:
     await session.execute(insert(FigureBlockRow), [row])
 
 
+async def held(session: AsyncSession, job_ids: Sequence[str]) -> set[str]:
+    query = select(FigureSeriesRow.job_id).where(FigureSeriesRow.job_id.in_(job_ids)).distinct()
+    return set(await session.scalars(query))
+
+
 async def forget_run(session: AsyncSession, job_id: str) -> None:
     mine = select(_SERIES.c.id).where(_SERIES.c.job_id == job_id)
     await session.execute(delete(_BLOCKS).where(_BLOCKS.c.series_id.in_(mine)))

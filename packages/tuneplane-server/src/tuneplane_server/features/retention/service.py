@@ -15,12 +15,14 @@ from tuneplane_server.db.engine import Database
 from tuneplane_server.domain.retention import Ended, Keep, Kind, Removal, removals
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.audit.service import AuditEntry, AuditService
+from tuneplane_server.features.hardware.figures import HardwareFigures
 from tuneplane_server.features.jobs.ledger import Ledger
 from tuneplane_server.features.jobs.service import JobService
 from tuneplane_server.features.projects.service import ProjectService
 from tuneplane_server.features.retention import repo
 from tuneplane_server.features.retention.tables import RetentionRow
 from tuneplane_server.features.retention.views import GB, RetentionValue
+from tuneplane_server.features.telemetry.removal import Held
 from tuneplane_server.features.telemetry.service import TelemetryService
 from tuneplane_server.web.problems import ProblemError, refused
 
@@ -28,6 +30,7 @@ RUNS_AT_ONCE = 500
 EVENT = "telemetry-removed"
 # Between two steps the others have their turn: a project's old gigabytes are in no hurry.
 REST_SECONDS = 0.02
+NOTHING = Held(0, 0, False)
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,10 @@ class RetentionService:
         jobs: Callable[[], JobService],
         ledger: Ledger,
         telemetry: TelemetryService,
+        figures: HardwareFigures,
     ) -> None:
         self._database, self._clock, self._audit, self._projects = database, clock, audit, projects
-        self._jobs, self._ledger, self._telemetry = jobs, ledger, telemetry
+        self._jobs, self._ledger, self._telemetry, self._figures = jobs, ledger, telemetry, figures
 
     # --- the setting ----------------------------------------------------------------------------------------------
 
@@ -139,11 +143,14 @@ class RetentionService:
         for start in range(0, len(ended), RUNS_AT_ONCE):
             some = dict(ended[start : start + RUNS_AT_ONCE])
             held = await self._telemetry.removal.held(list(some))
-            found += [
-                Ended(job_id, finished_at, held[job_id].log_bytes, held[job_id].sample_bytes, held[job_id].metrics)
-                for job_id, finished_at in some.items()
-                if job_id in held
-            ]
+            figures = await self._figures.held(list(some))
+            for job_id, finished_at in some.items():
+                of_run = held.get(job_id, NOTHING)
+                metrics = (
+                    of_run.metrics or job_id in figures
+                )  # of the machine: kept as long, also of a run that reported none
+                if metrics or job_id in held:
+                    found.append(Ended(job_id, finished_at, of_run.log_bytes, of_run.sample_bytes, metrics))
         return found
 
 
