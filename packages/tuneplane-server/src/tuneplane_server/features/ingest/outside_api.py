@@ -14,7 +14,6 @@ from tuneplane.i18n import _
 from tuneplane_server.domain.phases import LIVE
 from tuneplane_server.features.accounts.deps import Writer, client_address, services_of
 from tuneplane_server.features.ingest.tokens import LIFETIME, TooManyTokensError
-from tuneplane_server.features.jobs.repo import lock
 from tuneplane_server.web.problems import ProblemError, not_found, refused
 
 router = APIRouter(tags=["ingest"])
@@ -49,8 +48,7 @@ async def issue(
 
     async def still(session: AsyncSession) -> None:
         """The row stays locked until the token is there: who ends the attempt afterwards revokes it too."""
-        now = await lock(session, row.id)
-        if now is None or now.phase not in LIVE or now.attempt != row.attempt:
+        if not await services.jobs.still_live(session, row.id, row.attempt):
             raise _not_running(row.id)
 
     lifetime = timedelta(hours=(wanted or OutsideTokenRequest()).expires_in_hours)

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from tuneplane.contract.names import is_run_id
 from tuneplane.i18n import _
 from tuneplane_server.db.engine import Database
+from tuneplane_server.domain.phases import LIVE
 from tuneplane_server.domain.transitions import Change, Event
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.audit.service import AuditEntry, AuditService
@@ -51,6 +52,11 @@ class JobService:
         if row is None:
             raise not_found(_("there is no run {id}").format(id=job_id[:40]), _("tp job ls lists the runs you may see"))
         return row
+
+    async def still_live(self, session: AsyncSession, job_id: str, attempt: int) -> bool:
+        """Whether the job lives and is at that attempt; it stays so until the session's transaction ends."""
+        row = await repo.lock(session, job_id)
+        return row is not None and row.phase in LIVE and row.attempt == attempt
 
     async def list(
         self, principal: Principal, query: JobQuery, *, before: str | None = None, limit: int = 50
