@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, expect
 
 from tests.e2e.harness import USER, Client
 from tuneplane_server.console.templating import HERE
@@ -57,6 +57,20 @@ def context(chromium: Browser) -> Iterator[BrowserContext]:
 @pytest.fixture
 def page(context: BrowserContext, complaints: Complaints) -> Page:
     return complaints.listen(context.new_page())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say what the browser showed when a test of it failed: a time-out alone names what was not there."""
+    report = yield
+    page = getattr(item, "funcargs", {}).get("page")
+    if report.when == "call" and report.failed and page is not None:
+        try:
+            page.set_default_timeout(5_000)
+            report.sections.append(("what the page showed", f"{page.url}\n{page.locator('body').aria_snapshot()}"))
+        except Error as error:
+            report.sections.append(("what the page showed", f"it did not say: {error}"))
+    return report
 
 
 @pytest.fixture

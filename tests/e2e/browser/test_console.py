@@ -152,6 +152,7 @@ def test_a_proxy_that_holds_the_stream_back_is_noticed(signed_in: Page, job: Job
 
 def test_cancel_asks_first(signed_in: Page, job: Job) -> None:
     signed_in.goto(f"{job.client.console.url}/jobs/{job.id}")
+    expect(signed_in.locator("#job-head .pill.phase-running")).to_be_visible(timeout=60_000)
     signed_in.get_by_role("button", name="Cancel", exact=True).click()
     signed_in.get_by_role("button", name="No, go back").click()
     assert job.client.show(job.id)["desired"] == "run"
