@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.tuneplane.recipes.conftest import ToyCatalog
 from tuneplane.contract.digests import canonical_json
@@ -107,6 +108,34 @@ def test_an_unsound_manifest_is_named_with_its_fault(toy: ToyCatalog, change: An
     assert "toy/sft/recipe.yaml" in str(caught.value)
 
 
+def test_what_the_methods_of_a_framework_share_is_written_once(toy: ToyCatalog) -> None:
+    plain = toy.compile()
+    shared = {
+        "framework": "toy",
+        "runtime": toy.manifest.pop("runtime"),
+        "metrics": {"aliases": {"loss": "train/raw_loss", "gone": "train/gone"}},
+        "i18n": {"zh-Hans": {"params": toy.manifest["i18n"]["zh-Hans"].pop("params")}},
+    }
+    toy.manifest["metrics"]["aliases"]["gone"] = None  # not of this method
+    del toy.manifest["framework"]
+    toy.root.joinpath("toy/common.yaml").write_text(yaml.safe_dump(shared, allow_unicode=True), encoding="utf-8")
+    entry = toy.compile()
+    assert entry["digest"] == plain["digest"]
+    assert index.verify("toy/sft", toy.root) == []
+    with toy.root.joinpath("toy/common.yaml").open("a") as file:
+        file.write("# changed\n")
+    (change,) = index.verify("toy/sft", toy.root)
+    assert "common.yaml" in change.message
+
+
+def test_type_bounds_and_default_of_a_parameter_may_be_left_to_the_schema(toy: ToyCatalog) -> None:
+    plain = toy.compile()
+    for param in toy.manifest["params"].values():
+        for fact in ("type", "choices", "exclusive_min", "default"):
+            param.pop(fact, None)
+    assert toy.compile()["digest"] == plain["digest"]
+
+
 def test_all_faults_are_named_at_once(toy: ToyCatalog) -> None:
     toy.manifest["i18n"]["zh-Hans"]["params"].pop("rate")
     toy.manifest["runtime"]["default_version"] = "3"
@@ -139,9 +168,9 @@ def test_check_fails_when_something_is_stale_and_writes_nothing(
     assert (toy.root / "index.json").read_bytes() == before
     assert compiler.main([]) == 0
     assert compiler.main(["--check"]) == 0
-    assert (
-        "| `rate` | float | `0.1` | > 0 | 速率。 |" in (checkout / "docs/zh-Hans/reference/parameters.md").read_text()
-    )
+    reference = checkout / "docs/zh-Hans/reference"
+    assert "[toy/sft](parameters/toy.md#toysft-玩具): 玩具" in (reference / "parameters.md").read_text()
+    assert "| `rate` | float | `0.1` | > 0 | 速率。 |" in (reference / "parameters/toy.md").read_text()
 
 
 def test_compiling_a_broken_catalog_says_what_is_wrong(

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tuneplane.contract.refusals import Refusal
+from tests.tuneplane.recipes.conftest import ToyCatalog
+from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.recipes import index
 from tuneplane.recipes.validate import check_config, check_hyperparams, parse_set_values
 
@@ -207,3 +208,79 @@ def test_no_input_at_all_breaks_the_checks() -> None:
             for refusal in check_config(entry, dict.fromkeys(keys, value), {}):
                 assert refusal.message
                 assert len(refusal.message) < 1000
+
+
+NESTED = {
+    "actor": {"type": ["dict"], "default": {}},
+    "actor.optim.lr": {"type": ["float"], "min": 0, "default": 1e-6},
+    "actor.optim.name": {"type": ["str"], "choices": ["adamw", "sgd"], "default": "adamw"},
+    "trainer.total_epochs": {"type": ["int"], "default": 1},
+    "trainer.nnodes": {"type": ["int"], "default": 1},
+    "extra": {"type": ["dict"], "default": {}},
+}
+
+
+@pytest.fixture
+def nested(toy: ToyCatalog) -> index.Entry:
+    """A recipe whose framework has a tree of keys, of which the platform owns one leaf and one whole branch."""
+    toy.keys = dict(NESTED)
+    toy.manifest["params"] = {"lr": {"path": "actor.optim.lr", "doc": "Rate.", "group": "g"}}
+    toy.manifest["i18n"]["zh-Hans"]["params"] = {"lr": "速率。"}
+    toy.manifest["adapter_options"] = {
+        "config_mode": "hydra",
+        "owned": {"trainer.nnodes": "tp submit --profile", "data": "data.train.dataset"},
+        "fixed": {"data.path": "x"},
+    }
+    return toy.compile()
+
+
+def refused(toy: ToyCatalog, entry: index.Entry, config: dict[str, Any], **more: Any) -> list[tuple[str, str]]:
+    found = check_config(entry, config, more.pop("positions", {}), catalog=toy.root, **more)
+    return [(item.code, item.field) for item in found]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"actor": {"optim": {"lr": 0.1, "name": "sgd"}}, "extra": {"any": {"thing": 1}}}, []),
+        ({"actor": {"whatever": 1, "optim": {"lr": 0.1}}}, []),  # this section takes other names too
+        ({"actor": {"optim": {"lr": -1}}}, [("param-range", "actor.optim.lr")]),
+        ({"actor": {"optim": {"lr": "0.1"}}}, [("param-type", "actor.optim.lr")]),
+        ({"actor": {"optim": {"name": "adam"}}}, [("param-choice", "actor.optim.name")]),
+        ({"actor": {"optim": {"rate": 1}}}, [("param-unknown", "actor.optim.rate")]),
+        ({"actor": {"optim": 3}}, [("param-type", "actor.optim")]),
+        ({"trainer": [1]}, [("param-type", "trainer")]),
+        ({"trainer": None}, []),
+        ({"trainer": {"nnodes": 2}}, [("key-platform-owned", "trainer.nnodes")]),
+        ({"data": {"path": "y"}}, [("key-platform-owned", "data")]),
+        ({"data": 1}, [("key-platform-owned", "data")]),
+        ({"trainer.total_epochs": 3}, []),  # a dotted key is the same path
+        ({"trainer": {"total_epoch": 3}, "dat": 1}, [("param-unknown", "trainer.total_epoch"), ("param-unknown", "dat")]),
+        ({"extra": {"x": float("nan")}}, [("number-not-finite", "extra.x")]),
+    ],
+)  # fmt: skip
+def test_a_tree_of_keys_is_checked_to_its_leaves(
+    toy: ToyCatalog, nested: index.Entry, config: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
+    assert refused(toy, nested, config) == expected
+
+
+def test_a_nested_refusal_names_its_line_and_the_nearest_path(toy: ToyCatalog, nested: index.Entry) -> None:
+    positions = {"trainer": ("config.yaml", 4), "trainer.total_epoch": ("config.yaml", 5)}
+    (found,) = check_config(nested, {"trainer": {"total_epoch": 3}}, positions, catalog=toy.root)
+    assert (found.file, found.line) == ("config.yaml", 5)
+    assert "trainer.total_epochs" in found.hint
+
+
+def test_a_parameter_deep_in_the_tree_is_set_by_its_name(toy: ToyCatalog, nested: index.Entry) -> None:
+    assert refused(toy, nested, {}, set_values={"lr": "0.5"}) == []
+    assert refused(toy, nested, {}, set_values={"lr": "-1"}) == [("param-range", "hyperparams.lr")]
+
+
+def test_a_changed_schema_on_the_disk_is_refused(toy: ToyCatalog, nested: index.Entry) -> None:
+    index.load_schema.cache_clear()
+    path = toy.root / index.schema_file("toy", "2")
+    path.write_bytes(path.read_bytes().replace(b"adamw", b"adamx"))
+    with pytest.raises(RefusedError) as caught:
+        check_config(nested, {}, {}, catalog=toy.root)
+    assert caught.value.refusals[0].code == "catalog-mismatch"

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from tuneplane.contract.words import CONFIG_FILE
+from tuneplane.recipes.validate import owning
 
 CANONICAL_PREFIXES = ("train/", "validation/", "system/")
 REQUIRED_FILES = (CONFIG_FILE, "README.md")
@@ -86,21 +87,28 @@ def _check_params(manifest: Mapping[str, Any], version: str, schemas: Mapping[st
         return
     owned = manifest["adapter_options"]["owned"]
     for key in manifest["adapter_options"]["fixed"]:
-        if key not in owned:
+        if not owning(key, owned):
             yield f"fixed key {key} is not owned by the platform"
     for name, param in manifest["params"].items():
         spec = keys.get(param["path"])
         if spec is None:
             yield f"parameter {name}: {manifest['framework']} {version} has no key {param['path']}"
-        elif param["path"] in owned:
+        elif owning(param["path"], owned):
             yield f"parameter {name} sets a key that the platform owns"
         else:
             yield from _check_param(name, param, spec)
 
 
 def _check_param(name: str, param: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[str]:
-    """The manifest repeats what the schema says, so that a reader of either has the truth."""
-    wanted = {
+    """What the manifest says of a parameter is what the schema says."""
+    for field, right in param_facts(spec).items():
+        if param.get(field) != right:
+            yield f"parameter {name}: {field} is {param.get(field)!r}, the framework says {right!r}"
+
+
+def param_facts(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What the schema says of a key, in the words of a manifest's parameter."""
+    return {
         "type": "enum" if "choices" in spec else "float" if "float" in spec["type"] else spec["type"][0],
         "nullable": spec.get("nullable", False),
         "default": spec.get("default"),
@@ -109,9 +117,6 @@ def _check_param(name: str, param: Mapping[str, Any], spec: Mapping[str, Any]) -
         **dict.fromkeys(BOUNDS.values()),
         **{limit: spec[word] for word, limit in BOUNDS.items() if word in spec},
     }
-    for field, right in wanted.items():
-        if param.get(field) != right:
-            yield f"parameter {name}: {field} is {param.get(field)!r}, the framework says {right!r}"
 
 
 def _check_template(manifest: Mapping[str, Any], template: Path) -> Iterator[str]:

@@ -1,12 +1,13 @@
 """Compile the manifests into `catalog/index.json`: `python -m tuneplane.recipes.compile [--check]` (`make catalog`).
 
-In a checkout it also writes `docs/<language>/reference/parameters.md`. `--check` writes nothing and fails when something is not current.
+In a checkout it also writes `docs/<language>/reference/parameters.md` and the pages below `parameters/`. `--check` writes nothing and fails when something is not current.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from pydantic import ValidationError
 
 from tuneplane.contract.digests import digest_bytes, digest_json, digest_tree, recipe_digest
 from tuneplane.contract.recipe import Manifest
-from tuneplane.recipes.check_manifest import check_manifest
-from tuneplane.recipes.index import CATALOG, INDEX_FILE, MANIFEST_FILE
+from tuneplane.recipes.check_manifest import check_manifest, param_facts, schema_keys
+from tuneplane.recipes.index import CATALOG, COMMON_FILE, INDEX_FILE, MANIFEST_FILE, schema_file
 from tuneplane.recipes.reference import render_reference
 from tuneplane.recipes.template import read_template
 
@@ -37,14 +38,18 @@ def build_index(catalog: Path) -> dict[str, Any]:
     for path in sorted(catalog.glob(f"*/*/{MANIFEST_FILE}")):
         method = path.parent.relative_to(catalog).as_posix()
         try:
-            entries[method] = compile_recipe(path)
+            entries[method] = compile_recipe(path, schemas)
         except (ValidationError, yaml.YAMLError, OSError, ValueError) as error:
             problems.append(f"{path}: {error}")
             continue
-        files[method] = digest_bytes(path.read_bytes())
+        for written in _written(path):
+            files[written.relative_to(catalog).as_posix()] = digest_bytes(written.read_bytes())
         problems += [f"{path}: {problem}" for problem in check_manifest(entries[method], path.parent, schemas)]
     if problems:
         raise CatalogError("\n".join(problems))
+    for name in schemas:
+        written = schema_file(*name.split("/"))
+        files[written] = digest_bytes((catalog / written).read_bytes())
     digests = {
         "methods": {method: found["digest"] for method, found in entries.items()},
         "schemas": {name: digest_json(schema) for name, schema in schemas.items()},
@@ -54,13 +59,13 @@ def build_index(catalog: Path) -> dict[str, Any]:
         "digest": digest_json(digests),
         "files": files,
         "methods": entries,
-        "schemas": schemas,
+        "schemas": digests["schemas"],
     }
 
 
-def compile_recipe(path: Path) -> dict[str, Any]:
+def compile_recipe(path: Path, schemas: Mapping[str, Any]) -> dict[str, Any]:
     """One entry: the manifest with its defaults filled in, and the digests over it and its template (docs/reference/digests)."""
-    manifest = Manifest.model_validate(yaml.safe_load(path.read_bytes())).to_json()
+    manifest = Manifest.model_validate(read_manifest(path, schemas)).to_json()
     manifest_digest = digest_json(manifest)
     template_digest = digest_tree(read_template(path.parent / manifest["template"]))
     return {
@@ -69,6 +74,40 @@ def compile_recipe(path: Path) -> dict[str, Any]:
         "template_digest": template_digest,
         "digest": recipe_digest(manifest_digest, template_digest),
     }
+
+
+def read_manifest(path: Path, schemas: Mapping[str, Any]) -> Any:
+    """The manifest over what its framework's `common.yaml` says, and of each parameter what the framework's schema says.
+
+    Mappings are merged key by key; any other value of the recipe replaces the shared one, and null takes it away. A parameter states
+    its path, documentation and group; type, bounds, choices and default may be left to the schema.
+    """
+    value: Any = {}
+    for written in _written(path):
+        value = _merged(value, yaml.safe_load(written.read_bytes()))
+    try:
+        keys = schema_keys(value, value["runtime"]["default_version"], schemas) or {}
+        for param in value["params"].values():
+            if "type" not in param and param["path"] in keys:
+                param.update(
+                    {name: fact for name, fact in param_facts(keys[param["path"]]).items() if fact is not None}
+                )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        pass  # the model names what is missing or of the wrong shape, better than we could here
+    return value
+
+
+def _written(manifest: Path) -> list[Path]:
+    """The files that make one manifest, later ones over earlier ones."""
+    common = manifest.parent.parent / COMMON_FILE
+    return [common, manifest] if common.is_file() else [manifest]
+
+
+def _merged(below: Any, above: Any) -> Any:
+    if not isinstance(below, dict) or not isinstance(above, dict):
+        return above
+    merged = {**below, **{key: _merged(below.get(key), value) for key, value in above.items()}}
+    return {key: value for key, value in merged.items() if not (value is None and below.get(key) is not None)}
 
 
 def read_schemas(catalog: Path) -> dict[str, Any]:
@@ -100,9 +139,10 @@ def outputs(catalog: Path, checkout: Path | None) -> dict[Path, str]:
     index = build_index(catalog)
     written = {catalog / INDEX_FILE: render_index(index)}
     if checkout is not None:
+        schemas = read_schemas(catalog)
         for language in ("en", "zh-Hans"):
-            page = checkout / "docs" / language / "reference" / "parameters.md"
-            written[page] = render_reference(index, language)
+            pages = checkout / "docs" / language / "reference"
+            written |= {pages / name: text for name, text in render_reference(index, schemas, language).items()}
     return written
 
 

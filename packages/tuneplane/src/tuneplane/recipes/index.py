@@ -1,7 +1,8 @@
 """The compiled catalog: plain values from one JSON file. No pydantic and no YAML, so that every `tp` command may ask it.
 
-`catalog/index.json` holds `methods` (name -> manifest with its digests), `schemas` (`<framework>/<version>` -> every configuration key
-of the framework), `files` (digests of the manifests as written) and `digest` over all of it. `compile` makes it.
+`catalog/index.json` holds `methods` (name -> manifest with its digests), `schemas` (`<framework>/<version>` -> digest of its keys),
+`files` (digests of the files it was made from, as written) and `digest` over all of it. `compile` makes it. The keys themselves, hundreds
+for each framework, stay in `catalog/<framework>/schema-<version>.json` and are read by whoever checks a configuration of that framework.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tuneplane.quoted_words import system_words
 CATALOG = Path(__file__).parent / "catalog"
 INDEX_FILE = "index.json"
 MANIFEST_FILE = "recipe.yaml"
+COMMON_FILE = "common.yaml"  # beside the methods of a framework: what their manifests share
 
 Entry = dict[str, Any]
 
@@ -50,12 +52,38 @@ def catalog_digest(catalog: Path = CATALOG) -> str:
 
 
 def config_keys(entry: Mapping[str, Any], version: str | None = None, catalog: Path = CATALOG) -> dict[str, Any] | None:
-    """Configuration key -> {type, nullable, default, choices, min, max, …} of the framework's version; None when it has no schema."""
+    """Configuration key -> {type, nullable, default, choices, min, max, …} of the framework's version; None when it has no schema.
+
+    A key of a nested configuration is its dotted path. Raises `RefusedError` (`catalog-mismatch`) when the schema on the disk is not
+    the one the index was made from.
+    """
     manifest = entry["manifest"]
     framework, method = manifest["name"].split("/")
     wanted = version or manifest["runtime"]["default_version"]
-    schema = load_index(catalog)["schemas"].get(f"{framework}/{wanted}")
-    return None if schema is None else {**schema["common"], **schema["methods"].get(method, {})}
+    if f"{framework}/{wanted}" not in load_index(catalog)["schemas"]:
+        return None
+    schema = load_schema(schema_file(framework, wanted), catalog)
+    return {**schema["common"], **schema["methods"].get(method, {})}
+
+
+def schema_file(framework: str, version: str) -> str:
+    """Below the catalog."""
+    return f"{framework}/schema-{version}.json"
+
+
+@cache
+def load_schema(name: str, catalog: Path = CATALOG) -> dict[str, Any]:
+    """`{common, methods}` of a recorded schema; shared, do not change it."""
+    from hashlib import sha256
+
+    try:
+        data = (catalog / name).read_bytes()
+    except OSError as error:
+        raise RefusedError([_changed(name.split("/")[0], f"{name}: {system_words(error)}")]) from None
+    if sha256(data).hexdigest() != load_index(catalog)["files"][name]:
+        raise RefusedError([_changed(name.split("/")[0], name)])
+    schema: dict[str, Any] = json.loads(data)
+    return schema
 
 
 def prose(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,8 +102,10 @@ def verify(method: str, catalog: Path = CATALOG) -> list[Refusal]:
     from tuneplane.recipes.template import read_template
 
     found = entry(method, catalog)
+    files = load_index(catalog)["files"]
+    written = [name for name in (f"{method.split('/')[0]}/{COMMON_FILE}", f"{method}/{MANIFEST_FILE}") if name in files]
     try:
-        manifest = digest_bytes((catalog / method / MANIFEST_FILE).read_bytes())
+        manifests = {name: digest_bytes((catalog / name).read_bytes()) for name in written}
         template = digest_tree(read_template(catalog / method / found["manifest"]["template"]))
     except OSError as error:
         return [_changed(method, f"{error.filename}: {system_words(error)}")]
@@ -83,8 +113,7 @@ def verify(method: str, catalog: Path = CATALOG) -> list[Refusal]:
     parts = digest_json(found["manifest"]), found["template_digest"]
     if parts[0] != found["manifest_digest"] or recipe_digest(*parts) != found["digest"]:
         changed.append(_changed(method, INDEX_FILE))
-    if manifest != load_index(catalog)["files"][method]:
-        changed.append(_changed(method, MANIFEST_FILE))
+    changed += [_changed(method, Path(name).name) for name, digest in manifests.items() if digest != files[name]]
     if template != found["template_digest"]:
         changed.append(_changed(method, found["manifest"]["template"] + "/"))
     return changed

@@ -1,18 +1,20 @@
 """Check an experiment's configuration against its recipe: every problem at once, each with file and line.
 
 The keys are all keys of the framework's own configuration classes, as recorded in the schema; the recipe's parameters are those of
-them that `--set` may name. A framework without a schema (custom) takes any key.
+them that `--set` may name. A key of a nested configuration is its dotted path. A framework without a schema (custom) takes any key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from tuneplane.contract.refusals import Refusal
 from tuneplane.i18n import _
-from tuneplane.recipes.index import Entry, config_keys, nearest, nearest_hint, prose
-from tuneplane.recipes.values import Problem, check_finite, check_value, parse_text
+from tuneplane.recipes.index import CATALOG, Entry, config_keys, nearest, nearest_hint, prose
+from tuneplane.recipes.values import Problem, check_finite, check_value, found_words, parse_text
 
 Positions = Mapping[str, tuple[str, int]]
 
@@ -23,36 +25,77 @@ def check_config(
     positions: Positions,
     set_values: Mapping[str, str] | None = None,
     framework_version: str | None = None,
+    catalog: Path = CATALOG,
 ) -> list[Refusal]:
     """What is wrong with the resolved configuration and with `--set` values; empty when a job may be made of them.
 
     `config` holds the framework's own keys; `positions` maps a path in it to (file, 1-based line). Codes: `param-unknown`, `param-type`,
     `param-range`, `param-choice`, `param-required`, `key-platform-owned`, `number-not-finite`.
     """
-    keys = config_keys(entry, framework_version)
+    keys = config_keys(entry, framework_version, catalog)
     owned: dict[str, str] = entry["manifest"]["adapter_options"]["owned"]
     refusals = []
-    for key, value in config.items():
-        if key in owned:
-            refusals.append(_owned(key, owned[key], positions))
+    sections = _sections([*(keys or ()), *owned])
+    for key, value in _leaves(config, keys or {}, sections):
+        if holder := owning(key, owned):
+            refusals.append(_owned(key, owned[holder], positions))
         elif keys is None:
             refusals += _placed(key, list(check_finite(key, value)), positions)
-        elif key not in keys:
-            refusals.append(_unknown(entry, key, [*keys, *owned], positions))
-        else:
+        elif key in keys:
             refusals += _placed(key, check_value(key, value, keys[key]), positions)
-    values, wrong = parse_set_values(entry, set_values or {}, framework_version)
+        elif key in sections:
+            refusals += _placed(key, _no_section(key, value), positions)
+        else:
+            refusals.append(_unknown(entry, key, [*keys, *owned], positions))
+    values, wrong = parse_set_values(entry, set_values or {}, framework_version, catalog)
     return [*refusals, *wrong, *_missing(entry, config, values, positions)]
 
 
+def owning(path: str, owned: Mapping[str, str]) -> str:
+    """The owned key that holds `path`: itself or one above it; empty when there is none."""
+    parts = path.split(".")
+    return next((key for end in range(len(parts), 0, -1) if (key := ".".join(parts[:end])) in owned), "")
+
+
+def _sections(keys: list[str]) -> set[str]:
+    """Every path that has keys below it."""
+    return {key[: position.start()] for key in keys for position in re.finditer(r"\.", key)}
+
+
+def _leaves(
+    value: Mapping[str, Any], keys: Mapping[str, Any], sections: set[str], at: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Dotted path and value of everything the configuration sets; a mapping is opened where the framework has keys below it."""
+    for name, item in value.items():
+        path = f"{at}{name}"
+        if path not in sections or not isinstance(item, dict):
+            yield path, item
+            continue
+        if path not in keys:
+            yield from _leaves(item, keys, sections, f"{path}.")
+            continue
+        # A section that takes keys of any name besides those it is known to have.
+        known = {key: part for key, part in item.items() if f"{path}.{key}" in keys or f"{path}.{key}" in sections}
+        yield path, {key: part for key, part in item.items() if key not in known}
+        yield from _leaves(known, keys, sections, f"{path}.")
+
+
+def _no_section(key: str, value: Any) -> list[Problem]:
+    """A plain value where the framework has keys: frameworks fail on it long after the start."""
+    if value is None or value == {}:
+        return []
+    message = _("{key} must be keys and values, not {found}").format(key=key, found=found_words(value))
+    return [Problem("param-type", message)]
+
+
 def parse_set_values(
-    entry: Entry, set_values: Mapping[str, str], framework_version: str | None = None
+    entry: Entry, set_values: Mapping[str, str], framework_version: str | None = None, catalog: Path = CATALOG
 ) -> tuple[dict[str, Any], list[Refusal]]:
     """`--set name=text` as values of the recipe's parameters, and what is wrong with them. `null` empties a parameter that may be."""
     values: dict[str, Any] = {}
     refusals: list[Refusal] = []
     for name, text in set_values.items():
-        spec = _param_spec(entry, name, framework_version)
+        spec = _param_spec(entry, name, framework_version, catalog)
         if spec is None:
             refusals.append(_unknown_param(entry, name, f"hyperparams.{name}"))
             continue
@@ -79,12 +122,12 @@ def check_hyperparams(entry: Entry, values: Mapping[str, Any], framework_version
     return refusals
 
 
-def _param_spec(entry: Entry, name: str, version: str | None) -> dict[str, Any] | None:
+def _param_spec(entry: Entry, name: str, version: str | None, catalog: Path = CATALOG) -> dict[str, Any] | None:
     """The schema's word on the key that the parameter sets, else the manifest's own."""
     param = entry["manifest"]["params"].get(name)
     if param is None or (param.get("versions") and version and version not in param["versions"]):
         return None
-    keys = config_keys(entry, version) or {}
+    keys = config_keys(entry, version, catalog) or {}
     return keys.get(param["path"]) or {**param, "type": ["str" if param["type"] == "enum" else param["type"]]}
 
 

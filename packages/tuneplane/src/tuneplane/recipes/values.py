@@ -23,7 +23,7 @@ class Problem(NamedTuple):
 
 
 def check_value(key: str, value: Any, spec: Mapping[str, Any]) -> list[Problem]:
-    """Everything wrong with the value of `key`. `spec`: {type: [names], nullable, choices, min, max, exclusive_min, exclusive_max}."""
+    """Everything wrong with the value of `key`. `spec`: {type: [int float bool str dict list list[…] any], nullable, choices, min, max, exclusive_min, exclusive_max}."""
     unfit = list(check_finite(key, value))
     if unfit:
         return unfit
@@ -72,13 +72,15 @@ def parse_text(key: str, text: str, spec: Mapping[str, Any]) -> tuple[Any, list[
 
 
 def _fits(value: Any, kind: str) -> bool:
+    if kind == "any":
+        return True
     if kind.startswith("list["):
         return isinstance(value, list) and all(_fits(item, kind[5:-1]) for item in value)
     if isinstance(value, bool):
         return kind == "bool"
     if kind == "float":
         return isinstance(value, int | float)
-    return isinstance(value, {"int": int, "bool": bool, "str": str, "dict": dict}[kind])
+    return isinstance(value, {"int": int, "bool": bool, "str": str, "dict": dict, "list": list}[kind])
 
 
 def _check_plain(key: str, value: Any, spec: Mapping[str, Any]) -> list[Problem]:
@@ -124,7 +126,7 @@ def _wrong_items(key: str, value: Any, spec: Mapping[str, Any]) -> list[Problem]
 
 
 def _wrong_type(key: str, value: Any, spec: Mapping[str, Any]) -> tuple[str, str]:
-    message = _("{key} must be {wanted}, not {found}").format(key=key, wanted=_wanted(spec), found=_found(value))
+    message = _("{key} must be {wanted}, not {found}").format(key=key, wanted=_wanted(spec), found=found_words(value))
     kinds: list[str] = spec["type"]
     if isinstance(value, str) and _NUMBER.match(value) and {"int", "float"} & set(kinds):
         number = float(value)
@@ -134,7 +136,7 @@ def _wrong_type(key: str, value: Any, spec: Mapping[str, Any]) -> tuple[str, str
         word = next((word for word in spec.get("choices", ()) if word == ("yes" if value else "no")), "")
         if word:
             return message, _("YAML takes a bare {word} for {value}; write it in quotes: “{word}”").format(
-                word=word, value=_found(value)
+                word=word, value=found_words(value)
             )
     if isinstance(value, float) and value.is_integer() and "int" in kinds:
         return message, _("write {value}").format(value=int(value))
@@ -150,6 +152,9 @@ def _wanted(spec: Mapping[str, Any]) -> str:
         "bool": _("true or false"),
         "str": _("text"),
         "dict": _("keys and values"),
+        "any": _("any value"),
+        "list": _("a list"),
+        "list[int]": _("a list of whole numbers"),
         "list[str]": _("a list of texts"),
         "list[float]": _("a list of numbers"),
     }
@@ -160,7 +165,7 @@ def _wanted(spec: Mapping[str, Any]) -> str:
     return _("{kinds} or null").format(kinds=wanted) if spec.get("nullable") else wanted
 
 
-def _found(value: Any) -> str:
+def found_words(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
