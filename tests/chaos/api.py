@@ -80,7 +80,7 @@ class Api:
             headers={"Authorization": f"Bearer {self._token}", "Content-Type": "application/json", **(headers or {})},
         )
         try:
-            with urllib.request.urlopen(request, timeout=20) as reply:
+            with urllib.request.urlopen(request, timeout=60) as reply:
                 return json.loads(reply.read())
         except urllib.error.HTTPError as error:
             said = error.read().decode(errors="replace")

@@ -125,7 +125,7 @@ class Bench:
     def clear(self) -> None:
         """After a failed storm too, nothing of it stays on the machine; a daemon of ours ends with its containers."""
         self.console.stop()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while (left := self.processes()) and time.monotonic() < deadline:
             for item in left:
                 item.kill()
@@ -160,4 +160,4 @@ def end_console(console: KillableConsole) -> None:
     if console.process is not None:
         with suppress(ProcessLookupError):
             os.kill(console.process.pid, signal.SIGKILL)
-        console.process.wait(10)
+        console.process.wait(60)

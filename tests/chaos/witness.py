@@ -31,7 +31,7 @@ class Witness:
 
     def __exit__(self, *_exception: object) -> None:
         self._over.set()
-        self._thread.join(30)
+        self._thread.join(90)
 
     def unfinished(self) -> list[str]:
         """Runs whose last known phase is not terminal."""

@@ -16,7 +16,7 @@ import httpx2 as httpx
 
 def main(address: str) -> None:
     parts = urlsplit(address)
-    with httpx.Client(base_url=f"{parts.scheme}://{parts.netloc}", follow_redirects=True, timeout=30) as client:
+    with httpx.Client(base_url=f"{parts.scheme}://{parts.netloc}", follow_redirects=True, timeout=60) as client:
         client.headers.update({"Accept": "text/html", "Accept-Language": "en", "Sec-Fetch-Site": "same-origin"})
         account = {"username": os.environ["READER_NAME"], "password": os.environ["READER_PASSWORD"]}
         client.post("/signin", data=account).raise_for_status()

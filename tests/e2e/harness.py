@@ -269,6 +269,6 @@ class Client:
         request = urllib.request.Request(
             f"{self.console.url}/api/v1{path}", headers={"Authorization": f"Bearer {self.token}"}
         )
-        with urllib.request.urlopen(request, timeout=30) as reply:
+        with urllib.request.urlopen(request, timeout=60) as reply:
             content: bytes = reply.read()
             return content

@@ -381,7 +381,7 @@ class TestWire:
         assert prepared.api("/jobs")["items"] == []
 
     def test_a_body_that_is_too_large_is_refused_before_it_is_read(self, prepared: Client) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", prepared.console.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", prepared.console.port, timeout=60)
         connection.putrequest("POST", "/api/v1/jobs")
         headers = {
             "Authorization": f"Bearer {prepared.token}",
@@ -409,7 +409,7 @@ class TestWire:
             headers={"Authorization": f"Bearer {prepared.token}"},
         )
         with pytest.raises(urllib.error.HTTPError) as raised:
-            urllib.request.urlopen(request, timeout=30)
+            urllib.request.urlopen(request, timeout=60)
         assert raised.value.code in (400, 404, 414, 422)
         assert json.loads(raised.value.read())["code"]
 
@@ -423,7 +423,7 @@ def post(client: Client, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
         method="POST",
     )
     with pytest.raises(urllib.error.HTTPError) as raised:
-        urllib.request.urlopen(request, timeout=30)
+        urllib.request.urlopen(request, timeout=60)
     assert raised.value.headers["content-type"] == "application/problem+json"
     return raised.value.code, json.loads(raised.value.read())
 

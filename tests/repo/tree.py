@@ -22,7 +22,7 @@ def committed_files() -> tuple[Path, ...]:
     """What git knows or would take: tracked files and new ones that are not ignored."""
     listing = subprocess.run(
         ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        check=True, capture_output=True, cwd=ROOT, timeout=30,
+        check=True, capture_output=True, cwd=ROOT, timeout=60,
     ).stdout.decode()  # fmt: skip
     return tuple(path for name in listing.split("\0") if name and (path := ROOT / name).is_file())
 

@@ -116,11 +116,11 @@ def unmount(folder: str) -> None:
     """Detach what a killed engine left mounted below `folder`, deepest first."""
     points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     for point in sorted((p for p in points if p.startswith(folder + "/")), key=len, reverse=True):
-        subprocess.run(["umount", "-l", point], check=False, timeout=30)
+        subprocess.run(["umount", "-l", point], check=False, timeout=60)
 
 
 def _busybox_root() -> bytes:
-    applets = subprocess.run([str(BUSYBOX), "--list"], check=True, capture_output=True, text=True, timeout=10).stdout
+    applets = subprocess.run([str(BUSYBOX), "--list"], check=True, capture_output=True, text=True, timeout=60).stdout
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for folder in ("bin", "usr", "usr/bin", "usr/lib", "lib", "lib64", "etc", "proc", "sys", "dev", "root"):

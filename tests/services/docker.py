@@ -29,7 +29,7 @@ def start(home: Path) -> Service:
     try:
         wait_ready(lambda: reachable(str(socket)), process, log, seconds=60)
     except ServiceMissingError:
-        subprocess.run(["ip", "link", "delete", bridge], check=False, timeout=10)
+        subprocess.run(["ip", "link", "delete", bridge], check=False, timeout=60)
         raise
     return Service(
         facts={"socket": str(socket), "bridge": bridge},
@@ -57,8 +57,8 @@ def _make_bridge() -> str:
         ["ip", "address", "add", f"10.213.{number % 250}.1/24", "dev", name],
         ["ip", "link", "set", name, "up"],
     ):
-        result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=10)
+        result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
         if result.returncode:
-            subprocess.run(["ip", "link", "delete", name], check=False, capture_output=True, timeout=10)
+            subprocess.run(["ip", "link", "delete", name], check=False, capture_output=True, timeout=60)
             raise ServiceMissingError(f"{' '.join(command)}: {result.stderr.strip()}")
     return name

@@ -90,7 +90,7 @@ def drop_database(port: int, name: str) -> None:
 
 
 def _address(port: int) -> str:
-    return f"host=127.0.0.1 port={port} user=postgres dbname=postgres connect_timeout=10"
+    return f"host=127.0.0.1 port={port} user=postgres dbname=postgres connect_timeout=60"
 
 
 def _as_postgres(*command: str | Path) -> None:

@@ -22,13 +22,13 @@ def start(home: Path) -> Service:
          "--appendonly", "no", "--databases", str(DATABASES), "--daemonize", "no"],
         log,
     )  # fmt: skip
-    wait_ready(lambda: _answers(port), process, log, seconds=20)
+    wait_ready(lambda: _answers(port), process, log, seconds=60)
     return Service(facts={"port": port}, processes=[process])
 
 
 def send(port: int, database: int, *command: str) -> None:
     """One command over the plain protocol, so that the 3.12 environment needs no client library."""
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         reply = connection.makefile("rb")
         for line in (f"SELECT {database}", " ".join(command)):
             connection.sendall(line.encode() + b"\r\n")

@@ -59,7 +59,7 @@ def test_a_service_that_cannot_start_says_why_to_everyone_who_asks() -> None:
     def start(home: Path) -> Service:
         log = home / "log"
         process = spawn([sys.executable, "-c", "raise SystemExit('port taken')"], log)
-        wait_ready(lambda: False, process, log, seconds=20)
+        wait_ready(lambda: False, process, log, seconds=60)
         raise AssertionError("it cannot have come up")
 
     session = ServiceSession.create()

@@ -139,19 +139,19 @@ async def test_a_disk_without_space_is_told(small_daemon: Daemon, registry: Regi
 @pytest.fixture
 def small_daemon(daemon_home: Path) -> Iterator[Daemon]:
     """A Docker daemon whose disk holds 24 MB."""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(daemon_home)], check=True, timeout=30)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(daemon_home)], check=True, timeout=60)
     try:
         made = Daemon(daemon_home)
         yield made
         made.end()
     finally:
-        subprocess.run(["umount", "-l", str(daemon_home)], check=False, timeout=30)
+        subprocess.run(["umount", "-l", str(daemon_home)], check=False, timeout=60)
 
 
 def machine_address() -> str:
     """An address of this machine beside 127.0.0.1, which Docker trusts without a certificate."""
     listing = subprocess.run(
-        ["ip", "-4", "-o", "address"], capture_output=True, text=True, check=True, timeout=10
+        ["ip", "-4", "-o", "address"], capture_output=True, text=True, check=True, timeout=60
     ).stdout
     found = [address for address in re.findall(r"inet ([0-9.]+)", listing) if not address.startswith("127.")]
     assert found, "the bridge of the Docker daemon has one"

@@ -50,7 +50,7 @@ def start_registry(tmp_path: Path) -> Iterator[StartRegistry]:
         )
         process = spawn(["docker-registry", "serve", str(home / "config.yml")], home / "log")
         running.append(process)
-        wait_ready(lambda: listens(port), process, home / "log", seconds=30)
+        wait_ready(lambda: listens(port), process, home / "log", seconds=60)
         return f"127.0.0.1:{port}"
 
     yield start

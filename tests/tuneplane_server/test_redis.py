@@ -95,7 +95,7 @@ class Server:
         log = self._folder / "redis.log"
         given = ["--bind", "127.0.0.1", "--port", str(self.port), "--save", "", "--appendonly", "no"]
         self.process = spawn(["redis-server", *given, "--dir", str(self._folder)], log)
-        wait_ready(lambda: redis_service._answers(self.port), self.process, log, seconds=20)
+        wait_ready(lambda: redis_service._answers(self.port), self.process, log, seconds=60)
 
     def kill(self) -> None:
         if self.process is not None:

@@ -75,10 +75,10 @@ def test_the_first_start_prints_a_link_that_makes_the_administrator(operator: Op
     address, token = address_of(lines), lines[-1].partition("token=")[2]
     assert any("isolated" in line for line in lines)
     made = httpx2.post(
-        f"{address}/api/v1/setup", json={"token": token, "username": "ada", "password": PASSWORD}, timeout=30
+        f"{address}/api/v1/setup", json={"token": token, "username": "ada", "password": PASSWORD}, timeout=60
     )
     assert made.status_code == 201
-    assert httpx2.get(f"{address}/readyz", timeout=30).status_code == 200
+    assert httpx2.get(f"{address}/readyz", timeout=60).status_code == 200
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
     assert operator.run("setup-link").returncode == 1
@@ -93,7 +93,7 @@ def test_one_data_directory_has_one_console_and_admin_commands_work_beside_it(op
     assert "Traceback" not in second.stderr
     assert operator.run("user", "add", "ada", "--password-stdin", text=PASSWORD + "\n").returncode == 0
     token = operator.run("token", "create", "--user", "ada", "--name", "x").stdout.strip()
-    me = httpx2.get(f"{address_of(lines)}/api/v1/me", headers={"Authorization": f"Bearer {token}"}, timeout=30)
+    me = httpx2.get(f"{address_of(lines)}/api/v1/me", headers={"Authorization": f"Bearer {token}"}, timeout=60)
     assert me.json()["username"] == "ada"
     first.kill()
     first.wait(60)
@@ -168,7 +168,7 @@ def postgres_settings(postgres_url: str) -> Callable[[], dict[str, str]]:
 def test_it_serves_from_postgres(operator: Operator, postgres_settings: Callable[[], dict[str, str]]) -> None:
     env = postgres_settings()
     process, lines = operator.serve(**env)
-    assert httpx2.get(f"{address_of(lines)}/api/v1/server", timeout=30).json()["setup_needed"] is True
+    assert httpx2.get(f"{address_of(lines)}/api/v1/server", timeout=60).json()["setup_needed"] is True
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
     assert not (operator.folder / "console" / "tuneplane.db").exists()

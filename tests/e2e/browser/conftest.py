@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, 
 from tests.e2e.harness import USER, Client
 from tuneplane_server.console.templating import HERE
 
-expect.set_options(timeout=30_000)  # the machine may be busy with other tests
+expect.set_options(timeout=60_000)  # the machine may be busy with other work
 
 
 @dataclass
@@ -49,7 +49,7 @@ def complaints() -> Iterator[Complaints]:
 @pytest.fixture
 def context(chromium: Browser) -> Iterator[BrowserContext]:
     context = chromium.new_context(locale="en-US", timezone_id="UTC", viewport={"width": 1360, "height": 900})
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(60_000)
     yield context
     context.close()
 

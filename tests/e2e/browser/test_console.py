@@ -72,7 +72,7 @@ def points(page: Page, metric: str) -> int:
 
 def wait_for_points(page: Page, metric: str, count: int) -> None:
     expect(page.locator(f'.chart[data-metric="{metric}"] .plot')).to_have_attribute(
-        "aria-label", re.compile(f": {count} points"), timeout=30_000
+        "aria-label", re.compile(f": {count} points"), timeout=60_000
     )
 
 
@@ -94,9 +94,9 @@ def test_from_the_set_up_link_to_a_growing_curve(
 
     job = Job(Client(tmp_path / "client", console, console.new_token("grace")).prepare(), tmp_path)
     page.evaluate("window.sameDocument = true")
-    page.locator(f"#job-{job.id} .row-link").click(timeout=30_000)  # it appeared without a reload
+    page.locator(f"#job-{job.id} .row-link").click(timeout=60_000)  # it appeared without a reload
     page.wait_for_url(f"**/jobs/{job.id}")
-    expect(page.locator("#job-head .pill.phase-running")).to_be_visible(timeout=30_000)
+    expect(page.locator("#job-head .pill.phase-running")).to_be_visible(timeout=60_000)
 
     page.evaluate("window.sameDocument = true")
     job.wave("first")
@@ -108,7 +108,7 @@ def test_from_the_set_up_link_to_a_growing_curve(
     page.get_by_role("link", name="Logs").click()
     expect(page.locator(".line", has_text="the second wave <script>")).to_be_visible()
     job.wave("third")
-    expect(page.locator(".line", has_text="the third wave <script>")).to_be_visible(timeout=30_000)
+    expect(page.locator(".line", has_text="the third wave <script>")).to_be_visible(timeout=60_000)
     expect(page.locator("#job-head .pill.phase-succeeded")).to_be_visible(timeout=60_000)
     assert page.evaluate("window.sameDocument") is True
 
@@ -125,13 +125,13 @@ def test_without_the_stream_the_page_polls(signed_in: Page, job: Job, complaints
     signed_in.route("**/stream", lambda route: route.abort())
     job.wave("first")
     signed_in.goto(f"{job.client.console.url}/jobs/{job.id}")
-    expect(signed_in.locator("#live")).to_have_text("Polling", timeout=30_000)
+    expect(signed_in.locator("#live")).to_have_text("Polling", timeout=60_000)
     wait_for_points(signed_in, "train/loss", 20)
     job.wave("second")
     wait_for_points(signed_in, "train/loss", 40)
     signed_in.get_by_role("link", name="Logs").click()
     job.finish()
-    expect(signed_in.locator(".line", has_text="the third wave")).to_be_visible(timeout=30_000)
+    expect(signed_in.locator(".line", has_text="the third wave")).to_be_visible(timeout=60_000)
     expect(signed_in.locator("#job-head .pill.phase-succeeded")).to_be_visible(timeout=60_000)
 
 
@@ -163,7 +163,7 @@ def test_cancel_asks_first(signed_in: Page, job: Job) -> None:
 
 
 def test_keyboard_language_and_colours(signed_in: Page, job: Job) -> None:
-    expect(signed_in.locator(f"#job-{job.id}")).to_be_visible(timeout=30_000)
+    expect(signed_in.locator(f"#job-{job.id}")).to_be_visible(timeout=60_000)
     signed_in.keyboard.press("?")
     expect(signed_in.get_by_role("dialog")).to_be_visible()
     signed_in.keyboard.press("Escape")

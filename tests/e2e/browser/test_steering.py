@@ -84,7 +84,7 @@ def test_the_queue_shows_who_holds_what_and_is_reached_by_keys(signed_in: Page, 
     dark = signed_in.locator(".cards .held rect").first.evaluate("node => getComputedStyle(node).fill")
     assert light != dark  # drawn in the colours of the page
     client.tp("job", "pause", waiting)
-    expect(signed_in.locator(f"#line-{waiting}")).to_contain_text("until somebody resumes it", timeout=30_000)
+    expect(signed_in.locator(f"#line-{waiting}")).to_contain_text("until somebody resumes it", timeout=60_000)
     signed_in.keyboard.press("j")
     signed_in.keyboard.press("Enter")
     signed_in.wait_for_url(f"**/jobs/{waiting}")

@@ -90,7 +90,7 @@ def stage(training_runtime: Path, tmp_path_factory: pytest.TempPathFactory) -> I
             yield Stage(process, folder)
             assert process.stdin is not None
             process.stdin.close()
-            assert process.wait(30) == 0
+            assert process.wait(60) == 0
 
 
 def ids(case: Case) -> str:

@@ -73,7 +73,7 @@ class ScriptedServer:
         self.released.set()
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(5)
+        self._thread.join(60)
 
     def requests(self, path: str) -> list[Request]:
         return [request for request in self.seen if request.path == path]
@@ -104,7 +104,7 @@ class ScriptedServer:
                 request = Request(self.command, parts.path, parse_qs(parts.query), headers, body)
                 reply = outer.reply(request)
                 if reply.hang:
-                    outer.released.wait(30)
+                    outer.released.wait(60)
                     self.close_connection = True
                     return
                 self.send_response(reply.status)

@@ -59,14 +59,14 @@ class Console:
 
     async def health(self) -> dict[str, Any]:
         async with httpx2.AsyncClient() as client:
-            answer = await client.get(f"http://127.0.0.1:{self.port}/healthz", timeout=30)
+            answer = await client.get(f"http://127.0.0.1:{self.port}/healthz", timeout=60)
         assert answer.status_code == 200, answer.text
         body: dict[str, Any] = answer.json()
         return body
 
     async def get(self, path: str) -> httpx2.Response:
         async with httpx2.AsyncClient() as client:
-            return await client.get(f"http://127.0.0.1:{self.port}{path}", timeout=30)
+            return await client.get(f"http://127.0.0.1:{self.port}{path}", timeout=60)
 
     def _answers(self) -> bool:
         with suppress(httpx2.TransportError):

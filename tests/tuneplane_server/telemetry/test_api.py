@@ -193,7 +193,7 @@ async def test_the_stream_over_http(console, reader):
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/api/v1/jobs/{reader.job}/stream"
         headers = {"Authorization": f"Bearer {reader.token}"}
-        async with httpx.AsyncClient(timeout=30) as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             async with client.stream("GET", url, headers=headers) as answer:
                 assert answer.headers["content-type"].startswith("text/event-stream")
                 assert answer.headers["x-accel-buffering"] == "no"

@@ -115,4 +115,4 @@ async def test_what_is_handed_in_just_as_the_writer_runs_dry_is_not_left_lying(t
     await asyncio.sleep(0)
     transactions._waiting[0].done.add_done_callback(hand_in)
     assert await first == 1
-    assert await asyncio.wait_for(later[0], 30) == 2
+    assert await asyncio.wait_for(later[0], 60) == 2
