@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # A Python path of the caller's would let other code stand in for ours.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
-.PHONY: help env quickstart test test-fast test-services test-browser test-training chaos lint format bench lock schemas catalog reasons problems i18n i18n-update clean
+.PHONY: help env quickstart test test-fast catalog-check test-services test-browser test-training chaos lint format bench lock schemas catalog reasons problems i18n i18n-update clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,11 +20,14 @@ env: ## the development environment .venv (CPython 3.14)
 quickstart: env ## a real fine-tuning run from submit to checkpoint, on this machine
 	@scripts/quickstart $(ARGS)
 
-test: ## every test, layer by layer: fast, services, browser, training
-	@scripts/run-tests fast services browser training -- $(ARGS)
+test: ## every test, layer by layer: fast, catalog, services, browser, training
+	@scripts/run-tests fast catalog services browser training -- $(ARGS)
 
 test-fast: ## rules, contract, CLI, console on SQLite and Postgres; on CPython 3.14, 3.12 and 3.9
 	@scripts/run-tests fast -- $(ARGS)
+
+catalog-check: ## every parameter and command of the catalog against the frameworks' own parsers
+	@scripts/run-tests catalog -- $(ARGS)
 
 test-services: ## against real Redis, Docker and Podman
 	@scripts/run-tests services -- $(ARGS)

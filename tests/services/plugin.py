@@ -22,7 +22,7 @@ from tests.services import browser, docker, podman, postgres, redis
 from tests.services.containers import ContainerImage, Engine, host_python_mounts, import_image
 from tests.services.databases import PostgresServer
 from tests.services.process import ServiceMissingError
-from tests.services.runtime import find_training_runtime
+from tests.services.runtime import find_framework_env, find_training_runtime
 from tests.services.session import ServiceSession
 
 IMAGE = "localhost/tuneplane-test/python:1"
@@ -32,6 +32,7 @@ HARDWARE = "hardware: "
 # A fixture name puts a test into its layer, so that none lands in a faster one by a forgotten mark; the first match
 # counts, and a mark on the test comes before all. The images need the training runtime's Python, but train nothing.
 LAYERS = {
+    "catalog": {"framework_env"},
     "services": {"redis_url", "docker_image", "podman_image", "container_image"},
     "training": {"training_runtime"},
     "browser": {"chromium_path"},
@@ -224,6 +225,19 @@ def training_runtime() -> Path:
         return find_training_runtime()
     except ServiceMissingError as problem:
         unavailable(problem)
+
+
+@pytest.fixture(scope="session")
+def framework_env() -> Callable[[str], Path]:
+    """Called with a framework's name: the Python environment in which that framework's own parser runs."""
+
+    def find(name: str) -> Path:
+        try:
+            return find_framework_env(name)
+        except ServiceMissingError as problem:
+            unavailable(problem)
+
+    return find
 
 
 @pytest.fixture(scope="session")

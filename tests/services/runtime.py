@@ -1,4 +1,4 @@
-"""The Python environment that plays the training image: real torch and TRL, nothing of ours."""
+"""Python environments that play images: real torch and TRL, and the frameworks' own parsers; nothing of ours."""
 
 from __future__ import annotations
 
@@ -11,10 +11,19 @@ from tests.services.session import ROOT
 
 def find_training_runtime() -> Path:
     """The environment in the cache, built by the first caller (minutes) and kept for later runs."""
+    return _built("the training runtime", "scripts/training-runtime")
+
+
+def find_framework_env(name: str) -> Path:
+    """The environment of one framework's parser, over the training runtime; built by the first caller and kept."""
+    return _built(f"the environment of {name}'s parser", "scripts/framework-env", name)
+
+
+def _built(what: str, script: str, *arguments: str) -> Path:
     result = subprocess.run(
-        [str(ROOT / "scripts/training-runtime")],
+        [str(ROOT / script), *arguments],
         check=False, capture_output=True, text=True, timeout=1500, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     if result.returncode:
-        raise ServiceMissingError(f"the training runtime cannot be built: {result.stderr.strip()[-1500:]}")
+        raise ServiceMissingError(f"{what} cannot be built: {result.stderr.strip()[-1500:]}")
     return Path(result.stdout.strip())

@@ -1,9 +1,9 @@
 """Record the configuration keys of TRL's own classes: names, types, defaults, choices, bounds.
 
-    $(scripts/training-runtime)/bin/python scripts/catalog_schema.py packages/tuneplane/src/tuneplane/recipes/catalog/trl/schema-1.16.json… [--check]
+    $(scripts/training-runtime)/bin/python scripts/schemas/record_trl.py packages/tuneplane/src/tuneplane/recipes/catalog/trl/schema-1.16.json… [--check]
 
 Runs in the environment that plays the training image, with what is installed there (trl, transformers, torch, peft); needs nothing of ours.
-Every bound of `catalog_bounds.py` is proved against that environment first. `--check` writes nothing and fails when the file is not current.
+Every bound of `bounds_trl.py` is proved against that environment first. `--check` writes nothing and fails when the file is not current.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import typing
 from pathlib import Path
 from typing import Any
 
-from catalog_bounds import ALL, BOUNDS, Bound
+from bounds_trl import ALL, BOUNDS, Bound
 
 CLASSES = {
     "sft": "SFTConfig",
@@ -111,7 +111,7 @@ def type_name(member: Any) -> str:
         return "dict"
     if member in (int, float, bool, str):
         return member.__name__
-    raise SystemExit(f"no JSON type for {member!r}; teach scripts/catalog_schema.py")
+    raise SystemExit(f"no JSON type for {member!r}; teach scripts/schemas/record_trl.py")
 
 
 def default_of(item: dataclasses.Field[Any]) -> dict[str, Any]:

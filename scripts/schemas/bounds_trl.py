@@ -1,4 +1,4 @@
-"""Bounds of TRL's configuration keys, each with where it comes from; `catalog_schema.py` proves every one when it records the schema.
+"""Bounds of TRL's configuration keys, each with where it comes from; `record_trl.py` proves every one when it records the schema.
 
 Dataclasses carry types, not bounds. A bound is here only for a reason, which `Bound.source` names:
 `refused` TRL or transformers refuses the value when the config is made; `library` the library that gets the value refuses it;

@@ -10,9 +10,9 @@ import pytest
 
 from tests.services.session import ROOT
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.catalog, pytest.mark.timeout(600)]
 SCHEMA = ROOT / "packages/tuneplane/src/tuneplane/recipes/catalog/trl/schema-1.16.json"
-SCRIPT = ROOT / "scripts/catalog_schema.py"
+SCRIPT = ROOT / "scripts/schemas/record_trl.py"
 
 
 DIFFERENCES = [
