@@ -1,10 +1,16 @@
-"""Runs a method's template as a job does, without a console: experiment, adapter's command, reporter, real TRL."""
+"""Runs a method's template as a job does, without a console: experiment, adapter's command, reporter, real TRL.
+
+`Warm.run` saves the imports, which take longer than a small training; `run` is a process of its own, as on the platform. Every method
+is trained in one by `tests/e2e/test_trl.py`.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +23,7 @@ from tuneplane.runner.library import write_library
 from tuneplane.runner.metric_names import MetricNames
 
 SECONDS = 480  # thirty on an idle machine
+STARTER = Path(__file__).with_name("warm.py")
 # What tells one run of the same training from another: how long things took, and a counter that TRL starts anew on resume.
 UNREPEATABLE = ("runtime", "per_second", "step_time", "num_tokens")
 
@@ -63,8 +70,65 @@ def run(job: Job, runtime: Path, root: Path, machine: adapters.Machine | None = 
     capsule = prepare(job, work, out)
     command, process = launch(job, capsule, runtime, root, machine or adapters.Machine())
     log, _ = process.communicate(timeout=SECONDS)
-    assert process.returncode == 0, f"{' '.join(command.argv)}\n{log[-6000:]}"
-    return collect(job, out, work, log)
+    return ended(job, root, command, process.returncode, log)
+
+
+@dataclass
+class Warm:
+    """A process of `warm.py`, which trains in its forks."""
+
+    runtime: Path
+    process: subprocess.Popen[str]
+
+    def run(self, job: Job, root: Path) -> Run:
+        """Train to the end on one machine; `AssertionError` with the log when it fails."""
+        capsule = prepare(job, root / "work", root / "out")
+        command, environment = compiled(job, capsule, self.runtime, root, adapters.Machine())
+        log = root / "log"
+        cwd = root / "work" / command.cwd_relative
+        code = self._ask({"argv": command.argv, "cwd": str(cwd), "env": environment, "log": str(log)})["code"]
+        return ended(job, root, command, code, log.read_text(encoding="utf-8"))
+
+    def _ask(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(wanted) + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, "warm.py has ended; its last words are on stderr"
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+
+@contextmanager
+def warm_process(runtime: Path, folder: Path) -> Iterator[Warm]:
+    """`folder`: where the libraries keep what they keep."""
+    env = {
+        "PATH": f"{runtime / 'bin'}:{os.environ['PATH']}",
+        "HOME": str(folder),
+        "HF_HOME": str(folder / "hf"),
+        "HF_HUB_OFFLINE": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "OMP_NUM_THREADS": "1",
+    }
+    process = subprocess.Popen(
+        [runtime / "bin/python", "-u", STARTER], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        warm = Warm(runtime, process)
+        assert warm.answer() == {"ready": True}
+        yield warm
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def ended(job: Job, root: Path, command: adapters.Command, code: int, log: str) -> Run:
+    assert code == 0, f"{' '.join(command.argv)}\n{log[-6000:]}"
+    return collect(job, root / "out", root / "work", log)
 
 
 def prepare(job: Job, work: Path, out: Path) -> dict[str, Any]:
@@ -97,9 +161,10 @@ def prepare(job: Job, work: Path, out: Path) -> dict[str, Any]:
     }
 
 
-def launch(
+def compiled(
     job: Job, capsule: dict[str, Any], runtime: Path, root: Path, machine: adapters.Machine
-) -> tuple[adapters.Command, subprocess.Popen[str]]:
+) -> tuple[adapters.Command, dict[str, str]]:
+    """The adapter's command, its files written, and the environment that the runner would give it."""
     work = root / "work"
     machine = adapters.Machine(
         rank=machine.rank,
@@ -123,9 +188,16 @@ def launch(
         **command.env,
         **job.env,
     }
+    return command, environment
+
+
+def launch(
+    job: Job, capsule: dict[str, Any], runtime: Path, root: Path, machine: adapters.Machine
+) -> tuple[adapters.Command, subprocess.Popen[str]]:
+    command, environment = compiled(job, capsule, runtime, root, machine)
     process = subprocess.Popen(
         command.argv,
-        cwd=work / command.cwd_relative,
+        cwd=root / "work" / command.cwd_relative,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

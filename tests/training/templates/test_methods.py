@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.training.templates.harness import Job, Run, run
+from tests.training.templates.harness import Job, Run, Warm, run
 
 pytestmark = pytest.mark.timeout(900)
 METHODS = ["trl/dpo", "trl/grpo", "trl/kto", "trl/rloo", "trl/rm", "trl/sft"]
@@ -54,12 +54,12 @@ for line in sys.stdin:
 
 
 @pytest.fixture(scope="module")
-def trained(training_runtime: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
+def trained(warm: Warm, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
     """The run of a method's template as it is, made once."""
 
     @cache
     def train(method: str) -> Run:
-        return run(Job(method), training_runtime, tmp_path_factory.mktemp(method.replace("/", "-")))
+        return warm.run(Job(method), tmp_path_factory.mktemp(method.replace("/", "-")))
 
     return train
 
@@ -102,11 +102,11 @@ def test_people_see_samples(method: str, trained: Callable[[str], Run]) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_run_resumed_at_step_4_repeats_the_uninterrupted_one(
-    method: str, trained: Callable[[str], Run], training_runtime: Path, tmp_path: Path
+    method: str, trained: Callable[[str], Run], warm: Warm, tmp_path: Path
 ) -> None:
     whole = trained(method)
     job = Job(method, env={"TUNEPLANE_RESUME_FROM": str(whole.checkpoint(4))})
-    resumed = run(job, training_runtime, tmp_path)
+    resumed = warm.run(job, tmp_path)
     assert [step for step, _ in resumed.curves["train/loss"]] == [5, 6, 7, 8]
     assert resumed.repeatable() == whole.repeatable(after=4)
 
@@ -149,14 +149,12 @@ def test_checkpoint_and_model_load_and_answer(
 
 
 def test_the_seed_decides_every_digit(trained: Callable[[str], Run], training_runtime: Path, tmp_path: Path) -> None:
-    """Of what is sampled, too. Runs of trl/sft are compared from end to end by `tests/e2e/test_trl.py`."""
+    """Of what is sampled, too, in a process of its own. Runs of trl/sft are compared from end to end by `tests/e2e/test_trl.py`."""
     again = run(Job("trl/grpo"), training_runtime, tmp_path)
     assert again.repeatable() == trained("trl/grpo").repeatable()
 
 
 @pytest.mark.parametrize("method", ["trl/sft", "trl/grpo"])
-def test_another_seed_is_another_run(
-    method: str, trained: Callable[[str], Run], training_runtime: Path, tmp_path: Path
-) -> None:
-    other = run(Job(method, {"max_steps": 1}, {"seed": 7}), training_runtime, tmp_path)
+def test_another_seed_is_another_run(method: str, trained: Callable[[str], Run], warm: Warm, tmp_path: Path) -> None:
+    other = warm.run(Job(method, {"max_steps": 1}, {"seed": 7}), tmp_path)
     assert other.curves["train/grad_norm"][0] != trained(method).curves["train/grad_norm"][0]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.services.ports import free_port
-from tests.training.templates.harness import Job, Run, collect, launch, prepare, run
+from tests.training.templates.harness import Job, Run, Warm, collect, launch, prepare, run
 from tuneplane import adapters
 
 pytestmark = pytest.mark.timeout(900)
@@ -23,12 +23,12 @@ load_dataset("json", data_files=sys.argv[1], split="train").to_parquet(sys.argv[
 
 
 @pytest.fixture(scope="module")
-def base(training_runtime: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def base(warm: Warm, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A short supervised run, for what it leaves: a model that other runs can start from."""
-    return run(Job("trl/sft", {"max_steps": 2}), training_runtime, tmp_path_factory.mktemp("base"))
+    return warm.run(Job("trl/sft", {"max_steps": 2}), tmp_path_factory.mktemp("base"))
 
 
-def test_a_model_and_data_of_ones_own(base: Run, training_runtime: Path, tmp_path: Path) -> None:
+def test_a_model_and_data_of_ones_own(base: Run, warm: Warm, training_runtime: Path, tmp_path: Path) -> None:
     """Data as a directory of Parquet files; training data without validation data turns evaluation off."""
     rows = tmp_path / "rows.jsonl"
     chat = [{"role": "user", "content": "Say 训练."}, {"role": "assistant", "content": "训练 🚀"}]
@@ -37,31 +37,31 @@ def test_a_model_and_data_of_ones_own(base: Run, training_runtime: Path, tmp_pat
     command = [training_runtime / "bin/python", "-c", PARQUET, rows, tmp_path / "data/part-0.parquet"]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
     env = {"BASE_MODEL_DIR": str(base.out / "model"), "TRAIN_DATA_DIR": str(tmp_path / "data")}
-    done = run(Job("trl/sft", {"max_steps": 2}, env=env), training_runtime, tmp_path / "run")
+    done = warm.run(Job("trl/sft", {"max_steps": 2}, env=env), tmp_path / "run")
     assert not (done.out / "tiny-model").exists()
     assert "no validation data: evaluation is off" in done.log
     assert "validation/loss" not in done.curves
     assert done.samples[0]["data"]["messages"] == chat
 
 
-def test_data_that_is_not_there_is_named(training_runtime: Path, tmp_path: Path) -> None:
+def test_data_that_is_not_there_is_named(warm: Warm, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     job = Job("trl/sft", env={"TRAIN_DATA_DIR": str(tmp_path / "empty")})
     with pytest.raises(AssertionError, match=r"no \.jsonl or \.parquet file in .*/empty"):
-        run(job, training_runtime, tmp_path / "run")
+        warm.run(job, tmp_path / "run")
 
 
-def test_lora_trains_an_adapter_alone(base: Run, training_runtime: Path, tmp_path: Path) -> None:
+def test_lora_trains_an_adapter_alone(base: Run, warm: Warm, tmp_path: Path) -> None:
     config = {"max_steps": 2, "use_peft": True, "lora_r": 4, "lora_target_modules": ["q_proj", "v_proj"]}
     job = Job("trl/sft", config, env={"BASE_MODEL_DIR": str(base.out / "model")})
-    done = run(job, training_runtime, tmp_path)
+    done = warm.run(job, tmp_path)
     assert (done.out / "model/adapter_model.safetensors").is_file()
     assert not (done.out / "model/model.safetensors").exists()
     facts = next(event["data"] for event in done.events if event["event"] == "hyperparams")
     assert 0 < facts["model_trainable_parameters"] < facts["model_parameters"] / 10
 
 
-def test_set_values_and_odd_texts_reach_trls_own_config(base: Run, training_runtime: Path, tmp_path: Path) -> None:
+def test_set_values_and_odd_texts_reach_trls_own_config(base: Run, warm: Warm, tmp_path: Path) -> None:
     """What the trainer says its hyper-parameters are, after YAML, TRL's parser and its config class."""
     config: dict[str, Any] = {
         "dataset_text_field": ODD,
@@ -71,7 +71,7 @@ def test_set_values_and_odd_texts_reach_trls_own_config(base: Run, training_runt
         "max_length": None,
     }
     job = Job("trl/sft", config, {"max_steps": 1, "learning_rate": 1e-05, "weight_decay": 0.25})
-    done = run(job, training_runtime, tmp_path)
+    done = warm.run(job, tmp_path)
     facts = next(event["data"] for event in done.events if event["event"] == "hyperparams")
     assert facts["dataset_text_field"] == ODD
     assert facts["lr_scheduler_kwargs"] == {"min_lr": 1e-06}
