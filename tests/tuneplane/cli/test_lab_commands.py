@@ -36,14 +36,16 @@ def test_from_nothing_to_a_valid_experiment(tp: Tp, tmp_path: Path, monkeypatch:
 
 def test_json_of_every_listing(tp: Tp, lab: Path) -> None:
     assert tp("ls", "--json").json["items"][0] == {
-        "name": "first", "method": "trl/sft", "version": "1.0", "framework": "trl 1.16", "lock": "",
+        "name": "first", "method": "trl/sft", "version": "1.0", "framework": "trl 1.16", "lock": "", "state": "current",
     }  # fmt: skip
     methods = tp("methods", "--json").json
     assert methods["catalog_digest"] == catalog_digest()
     assert {item["name"] for item in methods["items"]} >= {"trl/sft", "custom/custom"}
     assert tp("methods", "trl/sft", "--json").json["manifest"]["params"]["learning_rate"]["type"] == "float"
     assert tp("validate", "first", "--json").json["items"][0]["valid"] is True
-    assert tp("recipe", "diff", "first", "--json").json == {"client": []}
+    assert tp("recipe", "diff", "first", "--json").json == {
+        "state": "current", "method": "trl/sft", "refusals": [], "client": [],
+    }  # fmt: skip
     assert tp("recipe", "lock", "first", "--json").json["items"][0]["unchanged"] is True
     assert "experiments/second/train.py" in tp("new", "second", "--method", "trl/dpo", "--json").json["written"]
 

@@ -74,16 +74,11 @@ class ToyCatalog:
         """Write everything, compile it, and return the entry."""
         self.write()
         (self.root / "index.json").write_text(compiler.render_index(compiler.build_index(self.root)), encoding="utf-8")
-        forget()
+        index.forget()
         return index.entry("toy/sft", self.root)
-
-
-def forget() -> None:
-    index.load_index.cache_clear()
-    index.load_schema.cache_clear()
 
 
 @pytest.fixture
 def toy(tmp_path: Path) -> Iterator[ToyCatalog]:
     yield ToyCatalog(tmp_path / "catalog")
-    forget()
+    index.forget()

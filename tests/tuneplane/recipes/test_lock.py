@@ -160,8 +160,14 @@ def test_an_edited_name_makes_an_unknown_or_a_tampered_lock() -> None:
     made = lock.make_lock(index.entry("trl/sft"))
     made["recipe"]["name"] = "trl/dpo"
     (refusal,) = lock.check_lock(made, index.entry("trl/dpo"), "first")
-    assert refusal.code == "lock-stale"
+    assert refusal.code == "lock-tampered"
+    assert "trl/dpo" in refusal.message
+    assert "trl/sft" in refusal.message
+    assert refusal.hint == f"{MEND} --method trl/sft"
     made["recipe"]["name"] = "trl/stf"
+    assert [item.code for item in lock.check_lock(made, None, "first")] == ["lock-tampered"]
+    made["recipe"]["manifest_digest"] = "0" * 64
+    made["recipe"]["digest"] = recipe_digest("0" * 64, made["recipe"]["template_digest"])
     (refusal,) = lock.check_lock(made, None, "first")
     assert refusal.code == "method-unknown"
     assert "trl/sft" in refusal.hint

@@ -34,10 +34,12 @@ TREE: dict[str, Command | Group] = {
     "ls": Command(N_("List the experiments of the lab"), f"{_HERE}.ls", LAB),
     "validate": Command(N_("Check experiments, offline and completely"), f"{_HERE}.validate", LAB),
     "recipe": Group(
-        N_("Look after the lock of an experiment"),
+        N_("Look after locks, and check recipes of your own"),
         {
             "lock": Command(N_("Write the lock anew, for the method this client has"), f"{_HERE}.recipe_lock"),
             "diff": Command(N_("Show how a lock differs from the catalog"), f"{_HERE}.recipe_diff"),
+            "upgrade": Command(N_("Move locks to the newest recipe and runtime"), f"{_HERE}.recipe_upgrade"),
+            "compile": Command(N_("Check a directory of an organisation's recipes"), f"{_HERE}.recipe_compile"),
         },
         LAB,
     ),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from tuneplane.client.types import DryRun, Job
 
-LOCK_CODES = frozenset({"lock-tampered", "lock-stale", "runtime-removed"})
+LOCK_CODES = frozenset({"lock-tampered", "lock-stale", "lock-runtime-changed", "runtime-removed"})
 
 
 @dataclass

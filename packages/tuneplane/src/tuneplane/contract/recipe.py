@@ -118,6 +118,8 @@ class Manifest(Model):
     apiVersion: Literal["tuneplane/recipe/v1"] = RECIPE_API_VERSION  # noqa: N815 - wire name
     name: MethodId
     version: str
+    # A method of the same framework whose configuration keys these are, when the schema does not know this one (an organisation's).
+    keys_of: Segment | None = None
     title: str
     summary: str
     framework: Segment

@@ -12,8 +12,8 @@ REFUSAL_CODES = frozenset(
         "lab-not-found", "lab-invalid", "experiment-not-found", "experiment-exists", "name-invalid", "file-missing",
         "yaml-invalid", "config-invalid", "config-cycle", "package-too-large", "package-secret", "package-link", "package-mismatch",
         # recipe and lock
-        "method-unknown", "lock-missing", "lock-invalid", "lock-tampered", "lock-stale", "lock-foreign", "runtime-removed",
-        "catalog-mismatch",
+        "method-unknown", "lock-missing", "lock-invalid", "lock-tampered", "lock-stale", "lock-runtime-changed", "lock-foreign",
+        "runtime-removed", "catalog-mismatch", "recipe-invalid", "recipe-clash",
         # parameters
         "param-unknown", "param-type", "param-range", "param-choice", "param-required", "key-platform-owned", "number-not-finite",
         # JobSpec

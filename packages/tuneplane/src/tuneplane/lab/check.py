@@ -35,10 +35,15 @@ class Checked:
         return str(self.lock["recipe"]["name"]) if self.lock else ""
 
 
-def check_experiment(lab: Lab, experiment: Experiment, overrides: Sequence[str] = ()) -> Checked:
-    """Check one experiment completely; `overrides` are `name=value` texts of `--set`. Never stops at the first problem."""
+def check_experiment(
+    lab: Lab, experiment: Experiment, overrides: Sequence[str] = (), lock: dict[str, Any] | None = None
+) -> Checked:
+    """Check one experiment completely; `overrides` are `name=value` texts of `--set`. Never stops at the first problem.
+
+    `lock`: as if it had this lock, whatever lies in its directory.
+    """
     texts, refusals = split_overrides(overrides)
-    lock = _read_lock(experiment, refusals)
+    lock = lock or _read_lock(experiment, refusals)
     entry = load_index()["methods"].get(lock["recipe"]["name"]) if lock else None
     if lock is not None:
         refusals += check_lock(lock, entry, experiment.name, str(experiment.lock))

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from tuneplane.contract.names import is_segment
 from tuneplane.contract.words import CONFIG_FILE
 from tuneplane.recipes.validate import owning
 
@@ -16,26 +17,33 @@ REQUIRED_FILES = (CONFIG_FILE, "README.md")
 BOUNDS = {"min": "min", "max": "max", "exclusive_min": "exclusive_min", "exclusive_max": "max"}
 
 
-def check_manifest(entry: Mapping[str, Any], directory: Path, schemas: Mapping[str, Any]) -> list[str]:
-    """Sentences, empty when the manifest is sound. `schemas`: `<framework>/<version>` -> {common, methods}."""
+def check_manifest(
+    entry: Mapping[str, Any], directory: Path, schemas: Mapping[str, Any], *, translated: bool = True
+) -> list[str]:
+    """Sentences, empty when the manifest is sound. `schemas`: `<framework>/<version>` -> {common, methods}.
+
+    `translated`: Chinese has to be there too, as in our own recipes.
+    """
     manifest = entry["manifest"]
     return [
         *_check_names(manifest, directory),
         *_check_runtime(manifest, schemas),
-        *_check_prose(manifest),
+        *_check_prose(manifest, translated=translated),
         *_check_metrics(manifest),
         *(
             problem
             for version in manifest["runtime"]["versions"]
             for problem in _check_params(manifest, version, schemas)
         ),
-        *_check_template(manifest, directory / manifest["template"]),
+        *(_check_template(manifest, directory / manifest["template"]) if is_segment(manifest["template"]) else ()),
     ]
 
 
 def schema_keys(manifest: Mapping[str, Any], version: str, schemas: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Configuration key -> spec of one framework version, None when there is no schema of it."""
     framework, method = manifest["name"].split("/")
     schema = schemas.get(f"{framework}/{version}")
+    method = manifest.get("keys_of") or method
     return None if schema is None else {**schema["common"], **schema["methods"].get(method, {})}
 
 
@@ -45,6 +53,8 @@ def _check_names(manifest: Mapping[str, Any], directory: Path) -> Iterator[str]:
         yield f"name {name} does not match the directory"
     if name.split("/")[0] != manifest["framework"]:
         yield f"framework {manifest['framework']} does not match the name {name}"
+    if not is_segment(manifest["template"]):
+        yield f"template {manifest['template']} is not the name of a directory beside the manifest"
 
 
 def _check_runtime(manifest: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[str]:
@@ -54,15 +64,24 @@ def _check_runtime(manifest: Mapping[str, Any], schemas: Mapping[str, Any]) -> I
     for version, details in runtime["versions"].items():
         if manifest["adapter_options"]["config_mode"] != "none" and f"{manifest['framework']}/{version}" not in schemas:
             yield f"there is no schema of {manifest['framework']} {version}"
+        yield from _check_keys_of(manifest, version, schemas)
         for requirement in details["requires"]:
             if "==" not in requirement:
                 yield f"{requirement} is not an exact pin"
 
 
-def _check_prose(manifest: Mapping[str, Any]) -> Iterator[str]:
+def _check_keys_of(manifest: Mapping[str, Any], version: str, schemas: Mapping[str, Any]) -> Iterator[str]:
+    schema, borrowed = schemas.get(f"{manifest['framework']}/{version}"), manifest.get("keys_of")
+    if schema is not None and borrowed is not None and borrowed not in schema["methods"]:
+        known = ", ".join(sorted(schema["methods"]))
+        yield f"keys_of: {manifest['framework']} {version} has no method {borrowed}; there are {known}"
+
+
+def _check_prose(manifest: Mapping[str, Any], *, translated: bool) -> Iterator[str]:
     chinese = manifest["i18n"].get("zh-Hans")
     if chinese is None:
-        yield "there is no zh-Hans text"
+        if translated:
+            yield "there is no zh-Hans text"
         return
     for name in sorted(set(manifest["params"]) ^ set(chinese["params"])):
         yield f"parameter {name} is documented in one language only"

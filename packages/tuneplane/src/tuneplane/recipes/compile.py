@@ -26,46 +26,62 @@ SCHEMA_GLOB = "*/schema-*.json"
 
 
 class CatalogError(Exception):
-    """The manifests do not make a catalog; one line for each reason."""
+    """The manifests do not make a catalog. `problems`: (file, what is wrong with it), all of them."""
+
+    def __init__(self, problems: list[tuple[Path, str]]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(f"{path}: {problem}" for path, problem in problems))
 
 
-def build_index(catalog: Path) -> dict[str, Any]:
-    """The index of every `<framework>/<method>/recipe.yaml` below `catalog`. Raises `CatalogError` with every problem found."""
-    schemas = read_schemas(catalog)
+def build_index(catalog: Path, below: Path | None = None) -> dict[str, Any]:
+    """The index of every `<framework>/<method>/recipe.yaml` below `catalog`. Raises `CatalogError` with every problem found.
+
+    `below`: the catalog that this one adds to. Its schemas and what its frameworks share hold here too; its recipes are not in the index.
+    """
+    try:
+        own = read_schemas(catalog)
+    except (KeyError, TypeError, AttributeError, ValueError, OSError) as error:
+        raise CatalogError([(catalog, f"a schema-*.json is none: {error!r}")]) from None
+    schemas = {**(read_schemas(below, _frameworks(catalog)) if below else {}), **own}
     entries: dict[str, Any] = {}
     files: dict[str, str] = {}
-    problems: list[str] = []
+    problems: list[tuple[Path, str]] = []
     for path in sorted(catalog.glob(f"*/*/{MANIFEST_FILE}")):
         method = path.parent.relative_to(catalog).as_posix()
         try:
-            entries[method] = compile_recipe(path, schemas)
+            entries[method] = compile_recipe(path, schemas, below)
         except (ValidationError, yaml.YAMLError, OSError, ValueError) as error:
-            problems.append(f"{path}: {error}")
+            problems += [(path, reason) for reason in _reasons(error)]
             continue
         for written in _written(path):
             files[written.relative_to(catalog).as_posix()] = digest_bytes(written.read_bytes())
-        problems += [f"{path}: {problem}" for problem in check_manifest(entries[method], path.parent, schemas)]
+        problems += [
+            (path, problem)
+            for problem in check_manifest(entries[method], path.parent, schemas, translated=below is None)
+        ]
     if problems:
-        raise CatalogError("\n".join(problems))
-    for name in schemas:
+        raise CatalogError(problems)
+    for name in own:
         written = schema_file(*name.split("/"))
         files[written] = digest_bytes((catalog / written).read_bytes())
-    digests = {
-        "methods": {method: found["digest"] for method, found in entries.items()},
-        "schemas": {name: digest_json(schema) for name, schema in schemas.items()},
-    }
+    digests = {name: digest_json(schema) for name, schema in own.items()}
     return {
         "apiVersion": API_VERSION,
-        "digest": digest_json(digests),
+        "digest": digest_of_catalog(entries, digests),
         "files": files,
         "methods": entries,
-        "schemas": digests["schemas"],
+        "schemas": digests,
     }
 
 
-def compile_recipe(path: Path, schemas: Mapping[str, Any]) -> dict[str, Any]:
+def digest_of_catalog(entries: Mapping[str, Any], schemas: Mapping[str, str]) -> str:
+    """One digest over all recipes and schemas (docs/reference/digests)."""
+    return digest_json({"methods": {name: found["digest"] for name, found in entries.items()}, "schemas": schemas})
+
+
+def compile_recipe(path: Path, schemas: Mapping[str, Any], below: Path | None = None) -> dict[str, Any]:
     """One entry: the manifest with its defaults filled in, and the digests over it and its template (docs/reference/digests)."""
-    manifest = Manifest.model_validate(read_manifest(path, schemas)).to_json()
+    manifest = Manifest.model_validate(read_manifest(path, schemas, below)).to_json()
     manifest_digest = digest_json(manifest)
     template_digest = digest_tree(read_template(path.parent / manifest["template"]))
     return {
@@ -76,14 +92,14 @@ def compile_recipe(path: Path, schemas: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_manifest(path: Path, schemas: Mapping[str, Any]) -> Any:
+def read_manifest(path: Path, schemas: Mapping[str, Any], below: Path | None = None) -> Any:
     """The manifest over what its framework's `common.yaml` says, and of each parameter what the framework's schema says.
 
     Mappings are merged key by key; any other value of the recipe replaces the shared one, and null takes it away. A parameter states
     its path, documentation and group; type, bounds, choices and default may be left to the schema.
     """
     value: Any = {}
-    for written in _written(path):
+    for written in _written(path, below):
         value = _merged(value, yaml.safe_load(written.read_bytes()))
     try:
         keys = schema_keys(value, value["runtime"]["default_version"], schemas) or {}
@@ -97,10 +113,22 @@ def read_manifest(path: Path, schemas: Mapping[str, Any]) -> Any:
     return value
 
 
-def _written(manifest: Path) -> list[Path]:
+def _written(manifest: Path, below: Path | None = None) -> list[Path]:
     """The files that make one manifest, later ones over earlier ones."""
-    common = manifest.parent.parent / COMMON_FILE
-    return [common, manifest] if common.is_file() else [manifest]
+    framework = manifest.parent.parent
+    shared = [below / framework.name / COMMON_FILE] if below else []
+    return [*(path for path in (*shared, framework / COMMON_FILE) if path.is_file()), manifest]
+
+
+def _frameworks(catalog: Path) -> frozenset[str]:
+    return frozenset(path.parents[1].name for path in catalog.glob(f"*/*/{MANIFEST_FILE}"))
+
+
+def _reasons(error: Exception) -> list[str]:
+    """A sentence for each fault that the model found, else what the error says, in one line."""
+    if isinstance(error, ValidationError):
+        return [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()]
+    return [" ".join(str(error).split())]
 
 
 def _merged(below: Any, above: Any) -> Any:
@@ -110,10 +138,15 @@ def _merged(below: Any, above: Any) -> Any:
     return {key: value for key, value in merged.items() if not (value is None and below.get(key) is not None)}
 
 
-def read_schemas(catalog: Path) -> dict[str, Any]:
-    """`<framework>/<version>` -> keys, without where the bounds come from: that is for the people who keep the schema."""
+def read_schemas(catalog: Path, frameworks: frozenset[str] | None = None) -> dict[str, Any]:
+    """`<framework>/<version>` -> keys, without where the bounds come from: that is for the people who keep the schema.
+
+    `frameworks`: only of these.
+    """
     schemas = {}
     for path in sorted(catalog.glob(SCHEMA_GLOB)):
+        if frameworks is not None and path.parent.name not in frameworks:
+            continue
         recorded = json.loads(path.read_text(encoding="utf-8"))
         schemas[f"{recorded['framework']}/{recorded['version']}"] = {
             "common": _without_sources(recorded["common"]),

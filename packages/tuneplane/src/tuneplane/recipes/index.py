@@ -3,12 +3,16 @@
 `catalog/index.json` holds `methods` (name -> manifest with its digests), `schemas` (`<framework>/<version>` -> digest of its keys),
 `files` (digests of the files it was made from, as written) and `digest` over all of it. `compile` makes it. The keys themselves, hundreds
 for each framework, stay in `catalog/<framework>/schema-<version>.json` and are read by whoever checks a configuration of that framework.
+
+Recipes of organisations (`organisation`) join this index when `TUNEPLANE_RECIPE_PATH` names directories of them; `home` says where a
+recipe or a schema lies.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,15 +25,63 @@ CATALOG = Path(__file__).parent / "catalog"
 INDEX_FILE = "index.json"
 MANIFEST_FILE = "recipe.yaml"
 COMMON_FILE = "common.yaml"  # beside the methods of a framework: what their manifests share
+RECIPE_PATH_VARIABLE = "TUNEPLANE_RECIPE_PATH"
 
 Entry = dict[str, Any]
+_chosen_path: tuple[Path, ...] | None = None
 
 
 @cache
 def load_index(catalog: Path = CATALOG) -> dict[str, Any]:
-    """The whole index; the values are shared, do not change them."""
+    """The whole index; the values are shared, do not change them. Raises `RefusedError` when the recipes of an organisation do not
+    make a catalog (`recipe-invalid`, `recipe-clash`)."""
     index: dict[str, Any] = json.loads((catalog / INDEX_FILE).read_bytes())
-    return index
+    directories = recipe_path() if catalog == CATALOG else ()
+    if not directories:
+        return index
+    from tuneplane.recipes.organisation import joined
+
+    return joined(index, directories, kept=_chosen_path is None)
+
+
+def recipe_path() -> tuple[Path, ...]:
+    """Directories with recipes of organisations: those that `use_recipe_path` was given, else those of `TUNEPLANE_RECIPE_PATH`."""
+    return parse_recipe_path(os.environ.get(RECIPE_PATH_VARIABLE, "")) if _chosen_path is None else _chosen_path
+
+
+def parse_recipe_path(text: str) -> tuple[Path, ...]:
+    """Absolute directories of a colon-separated list, each once."""
+    return tuple(dict.fromkeys(Path(item).expanduser().absolute() for item in text.split(":") if item.strip()))
+
+
+def use_recipe_path(directories: Sequence[Path] | None) -> None:
+    """From now on the catalog of this process has the recipes below these directories, whatever the environment says; None: what it says.
+
+    Reads everything anew when next asked.
+    """
+    global _chosen_path
+    _chosen_path = None if directories is None else tuple(directories)
+    forget()
+
+
+def forget() -> None:
+    """Read the catalog anew when next asked."""
+    load_index.cache_clear()
+    load_schema.cache_clear()
+    installed_changes.cache_clear()
+
+
+def home(name: str, catalog: Path = CATALOG) -> tuple[Path, Mapping[str, str]]:
+    """The directory in which a method or a schema file of the catalog lies, and the digests of the files there (path below it -> digest)."""
+    index = load_index(catalog)
+    root = index.get("homes", {}).get(name)
+    return (catalog, index["files"]) if root is None else (Path(root), index["organisations"][root])
+
+
+def organisation_of(method: str, catalog: Path = CATALOG) -> Path | None:
+    """The organisation's directory that a method comes from; None for one that is built in."""
+    root = load_index(catalog).get("homes", {}).get(method)
+    return None if root is None else Path(root)
 
 
 def methods(catalog: Path = CATALOG) -> list[str]:
@@ -59,6 +111,7 @@ def config_keys(entry: Mapping[str, Any], version: str | None = None, catalog: P
     """
     manifest = entry["manifest"]
     framework, method = manifest["name"].split("/")
+    method = manifest.get("keys_of") or method
     wanted = version or manifest["runtime"]["default_version"]
     if f"{framework}/{wanted}" not in load_index(catalog)["schemas"]:
         return None
@@ -76,11 +129,12 @@ def load_schema(name: str, catalog: Path = CATALOG) -> dict[str, Any]:
     """`{common, methods}` of a recorded schema; shared, do not change it."""
     from hashlib import sha256
 
+    directory, files = home(name, catalog)
     try:
-        data = (catalog / name).read_bytes()
+        data = (directory / name).read_bytes()
     except OSError as error:
         raise RefusedError([_changed(name.split("/")[0], f"{name}: {system_words(error)}")]) from None
-    if sha256(data).hexdigest() != load_index(catalog)["files"][name]:
+    if sha256(data).hexdigest() != files[name]:
         raise RefusedError([_changed(name.split("/")[0], name)])
     schema: dict[str, Any] = json.loads(data)
     return schema
@@ -102,11 +156,11 @@ def verify(method: str, catalog: Path = CATALOG) -> list[Refusal]:
     from tuneplane.recipes.template import read_template
 
     found = entry(method, catalog)
-    files = load_index(catalog)["files"]
+    directory, files = home(method, catalog)
     written = [name for name in (f"{method.split('/')[0]}/{COMMON_FILE}", f"{method}/{MANIFEST_FILE}") if name in files]
     try:
-        manifests = {name: digest_bytes((catalog / name).read_bytes()) for name in written}
-        template = digest_tree(read_template(catalog / method / found["manifest"]["template"]))
+        manifests = {name: digest_bytes((directory / name).read_bytes()) for name in written}
+        template = digest_tree(read_template(directory / method / found["manifest"]["template"]))
     except OSError as error:
         return [_changed(method, f"{error.filename}: {system_words(error)}")]
     changed = []
@@ -132,7 +186,8 @@ def unknown_method(method: str, catalog: Path = CATALOG) -> Refusal:
     return Refusal(
         "method-unknown",
         _("there is no method “{method}”").format(method=method),
-        nearest_hint(method, methods(catalog)) or _("tp methods lists what there is"),
+        nearest_hint(method, methods(catalog))
+        or _("tp methods lists what there is; recipes of an organisation are found through TUNEPLANE_RECIPE_PATH"),
         field="recipe.name",
     )
 

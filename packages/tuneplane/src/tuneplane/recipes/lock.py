@@ -4,6 +4,10 @@ What proves that nobody edited a lock: its parts determine each other. `digest` 
 digest that the catalog has, everything else in the lock (version, framework, bindings, required client) has exactly one right
 value, which `make_lock` makes again and compares. Only `created_by` is free. A lock that fails this is tampered; one that is whole but
 belongs to another version of the recipe is stale; every way out is the same command, `tp recipe lock <experiment>`.
+
+`lock_state` says in one word how a lock stands. A lock of the recipe's present version, template, parameters and entry point whose manifest
+alone is another differs in the runtime matrix or in prose: that is a compatible runtime change, refused like a stale one because the job
+would run something else than what was pinned, and taken over without a look at the experiment.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tuneplane import __version__
 from tuneplane.contract import names
@@ -19,8 +23,31 @@ from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.contract.words import LEGACY_LOCK_PREFIX, LOCK_API_VERSION
 from tuneplane.i18n import _
 from tuneplane.quoted_words import json_words, system_words
-from tuneplane.recipes.index import Entry, installed_changes, unknown_method
+from tuneplane.recipes.index import Entry, installed_changes, load_index, unknown_method
 
+State = Literal[
+    "current",
+    "runtime-changed",
+    "stale",
+    "tampered",
+    "foreign",
+    "method-unknown",
+    "runtime-removed",
+    "missing",
+    "invalid",
+    "catalog-changed",
+]
+STATE_OF_CODE: dict[str, State] = {
+    "lock-missing": "missing",
+    "lock-invalid": "invalid",
+    "lock-foreign": "foreign",
+    "lock-tampered": "tampered",
+    "lock-stale": "stale",
+    "lock-runtime-changed": "runtime-changed",
+    "runtime-removed": "runtime-removed",
+    "method-unknown": "method-unknown",
+    "catalog-mismatch": "catalog-changed",
+}
 REQUIRED_CORE = "0.1.0"  # the first client that reads this form of lock
 MAX_LOCK_BYTES = 1024 * 1024
 _DIGESTS = ("digest", "manifest_digest", "template_digest")
@@ -122,13 +149,20 @@ def read_lock(path: Path, experiment: str = "") -> dict[str, Any]:
 def check_lock(lock: Mapping[str, Any], entry: Entry | None, experiment: str, file: str = "") -> list[Refusal]:
     """Empty when the lock is current. `entry` is the catalog's recipe of the lock's name, None when it has none.
 
-    Refusals: `lock-tampered`, `lock-stale` (with what changed), `runtime-removed`, `method-unknown`, and `catalog-mismatch` when the
-    installed recipe itself is not what its digest says.
+    Refusals: `lock-tampered`, `lock-stale` (with what changed), `lock-runtime-changed`, `runtime-removed`, `method-unknown`, and
+    `catalog-mismatch` when the installed recipe itself is not what its digest says.
     """
     hint = lock_command(experiment)
     if _contradicts_itself(lock):
         message = _("the lock was edited by hand: its digests do not belong together")
         return [Refusal("lock-tampered", message, hint, field="recipe.digest", file=file)]
+    pinned = pinned_method(lock)
+    if pinned is not None and pinned != lock["recipe"]["name"]:
+        message = _("the lock was edited by hand: it names {method}, and its digest is that of {pinned}").format(
+            method=lock["recipe"]["name"], pinned=pinned
+        )
+        hint = f"{hint} --method {pinned}"
+        return [Refusal("lock-tampered", message, hint, field="recipe.name", file=file)]
     if entry is None:
         refusal = unknown_method(lock["recipe"]["name"])
         return [Refusal(refusal.code, refusal.message, f"{refusal.hint} {hint}", field=refusal.field, file=file)]
@@ -141,6 +175,11 @@ def check_lock(lock: Mapping[str, Any], entry: Entry | None, experiment: str, fi
             return _check_version(lock, entry, hint, file)
         message = _("the lock was edited by hand: {changes}").format(changes="; ".join(map(str, changes)))
         return [Refusal("lock-tampered", message, hint, field=changes[0].what, file=file)]
+    if only_runtime_changed(changes):
+        message = _(
+            "the runtime matrix of {method} changed; version, template, parameters and entry point are the same: {changes}"
+        ).format(method=lock["recipe"]["name"], changes="; ".join(map(str, changes)))
+        return [Refusal("lock-runtime-changed", message, hint, field="recipe.digest", file=file)]
     message = _("the lock is of another version of {method}: {changes}").format(
         method=lock["recipe"]["name"], changes="; ".join(map(str, changes))
     )
@@ -150,7 +189,11 @@ def check_lock(lock: Mapping[str, Any], entry: Entry | None, experiment: str, fi
 
 def diff_lock(lock: Mapping[str, Any], entry: Entry) -> list[Change]:
     """How the lock differs from the one this catalog makes for the same framework version (the default one when that is gone)."""
-    right = renew_lock(lock, entry)
+    return change_between(lock, renew_lock(lock, entry))
+
+
+def change_between(lock: Mapping[str, Any], right: Mapping[str, Any]) -> list[Change]:
+    """How one lock differs from another, `created_by` left aside."""
     changes: list[Change] = []
     for part in ("recipe", "framework", "requires"):
         _compare(part, lock[part], right[part], changes)
@@ -158,6 +201,31 @@ def diff_lock(lock: Mapping[str, Any], entry: Entry) -> list[Change]:
     locked, catalog = _flat_params(lock), _flat_params(right)
     _compare("bindings.params", locked, catalog, changes, tuple(sorted({*locked, *catalog})))
     return changes
+
+
+def only_runtime_changed(changes: list[Change]) -> bool:
+    """Whether these differences leave an experiment what it is: version, template, parameters, entry point and framework version are the
+    same, and the manifest is another."""
+    found = {change.what for change in changes}
+    return "recipe.manifest_digest" in found and found <= {
+        "recipe.digest",
+        "recipe.manifest_digest",
+        "framework.runtime_id",
+    }
+
+
+def lock_state(refusals: list[Refusal]) -> State:
+    """How a lock stands, from what `read_lock` or `check_lock` refused; the worst of several reasons."""
+    found = [STATE_OF_CODE[refusal.code] for refusal in refusals if refusal.code in STATE_OF_CODE]
+    return "runtime-removed" if "runtime-removed" in found else found[0] if found else "current"
+
+
+def pinned_method(lock: Mapping[str, Any]) -> str | None:
+    """The method of the catalog that has the lock's digest, whatever name stands beside it; None when none has it."""
+    digest = lock["recipe"]["digest"]
+    methods = load_index()["methods"]
+    same = [name for name, entry in methods.items() if entry["digest"] == digest]
+    return lock["recipe"]["name"] if lock["recipe"]["name"] in same else next(iter(same), None)
 
 
 def lock_command(experiment: str) -> str:

@@ -12,7 +12,7 @@ from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.contract.words import EXPERIMENTS_DIR, LOCK_FILE
 from tuneplane.i18n import _
 from tuneplane.quoted_words import system_words
-from tuneplane.recipes.index import CATALOG, Entry, verify
+from tuneplane.recipes.index import CATALOG, Entry, home, verify
 from tuneplane.recipes.lock import make_lock, render_lock
 from tuneplane.recipes.template import read_template
 
@@ -35,7 +35,8 @@ def write_experiment(
     broken = verify(manifest["name"], catalog)
     if broken:
         raise RefusedError(broken)
-    files = read_template(catalog / manifest["name"] / manifest["template"])
+    directory, _files = home(manifest["name"], catalog)
+    files = read_template(directory / manifest["name"] / manifest["template"])
     files[LOCK_FILE] = render_lock(make_lock(entry, framework_version))
     target = lab_root / EXPERIMENTS_DIR / name
     _refuse_existing(target, name)

@@ -35,6 +35,13 @@ RECIPES = ProblemGroup(
             N_("look at what changed with tp recipe diff, then lock again with tp recipe lock"),
         ),
         ProblemEntry(
+            "lock-runtime-changed",
+            N_(
+                "the recipe's runtime matrix changed since the lock was written; what an experiment is bound to did not"
+            ),
+            N_("take the change over with tp recipe lock or tp recipe upgrade"),
+        ),
+        ProblemEntry(
             "lock-foreign",
             N_("the lock was written in a form of another client"),
             N_("lock again with tp recipe lock"),
@@ -50,6 +57,16 @@ RECIPES = ProblemGroup(
                 "client and console have different recipes of this name, or the files of one are not what its digest says"
             ),
             N_("use the client of the console's version, or have the damaged installation repaired"),
+        ),
+        ProblemEntry(
+            "recipe-invalid",
+            N_("a recipe of an organisation is not sound, or its directory is not there"),
+            N_("mend what is named, and check the directory with tp recipe compile"),
+        ),
+        ProblemEntry(
+            "recipe-clash",
+            N_("two recipes have the same name, or two schemas the same version"),
+            N_("give the organisation's own another name"),
         ),
         ProblemEntry(
             "param-unknown",
