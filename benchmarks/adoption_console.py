@@ -4,11 +4,11 @@ environment.
 
 from __future__ import annotations
 
-import uvicorn
+import gc
 
 from tests.tuneplane_server.executors.scripted import ScriptedExecutor
-from tuneplane_server.app import create_app
 from tuneplane_server.executors.port import Handle, Observation
+from tuneplane_server.serving import serve_console
 from tuneplane_server.settings import load_settings
 
 
@@ -18,6 +18,5 @@ class Alive(ScriptedExecutor):
 
 
 if __name__ == "__main__":
-    settings = load_settings()
-    app = create_app(settings, executor=Alive(gpus=0))
-    uvicorn.run(app, host="127.0.0.1", port=settings.port, log_level="warning")
+    gc.disable()  # as `tuneplane-server serve` does it
+    serve_console(load_settings(), print, executor=Alive(gpus=0))

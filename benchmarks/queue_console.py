@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import uvicorn
+import gc
 
 from benchmarks.queue_seed import Cluster
-from tuneplane_server.app import create_app
+from tuneplane_server.serving import serve_console
 from tuneplane_server.settings import load_settings
 
 
 def main() -> None:
-    settings = load_settings()
-    app = create_app(settings, executor=Cluster())
-    uvicorn.run(app, host="127.0.0.1", port=settings.port, log_level="warning", access_log=False)
+    gc.disable()  # as `tuneplane-server serve` does it
+    serve_console(load_settings(), print, executor=Cluster())
 
 
 if __name__ == "__main__":

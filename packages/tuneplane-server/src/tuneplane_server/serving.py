@@ -15,21 +15,28 @@ from fastapi import FastAPI
 
 from tuneplane.i18n import _
 from tuneplane_server.app import create_app, running
+from tuneplane_server.executors.port import Executor
 from tuneplane_server.instance import InstanceLock
 from tuneplane_server.services import Services
 from tuneplane_server.settings import Settings
 
 # How long open requests may take to end after SIGTERM; live streams never end by themselves.
 GRACE_SECONDS = 3
+# How many more objects there must be than at the last look for garbage before it is looked for again. A page makes and drops some
+# thousands, which need no collector: at Python's own figure (2,000) each page was interrupted once, and one in a hundred for long.
+GARBAGE_AFTER = 10_000
 
 
-def serve_console(settings: Settings, say: Callable[[str], None]) -> None:
-    """Serve until a signal. Raises `AlreadyRunningError`, `OSError` (port taken), `SettingsError` and what `Database` raises."""
+def serve_console(settings: Settings, say: Callable[[str], None], *, executor: Executor | None = None) -> None:
+    """Serve until a signal. Raises `AlreadyRunningError`, `OSError` (port taken), `SettingsError` and what `Database` raises.
+
+    `executor` replaces the one that the settings name (benchmarks).
+    """
     lock = InstanceLock(settings.state_dir)
     lock.acquire()
     try:
         with _listen(settings.host, settings.port) as listener:
-            app = create_app(settings)
+            app = create_app(settings, executor=executor)
             services: Services = app.state.services
             services.bound_port, services.instance_locked = listener.getsockname()[1], True
             server = _Server(_config(app, settings))
@@ -86,6 +93,7 @@ async def _serve(server: _Server, listener: socket.socket, services: Services, s
         accepting = asyncio.create_task(server.accepting.wait())
         await asyncio.wait((serving, accepting), return_when=asyncio.FIRST_COMPLETED)
         gc.freeze()  # modules and routes stay for good: without them a full collection stops the loop for a tenth of the time
+        gc.set_threshold(GARBAGE_AFTER, *gc.get_threshold()[1:])
         gc.enable()
         if accepting.done():
             await _greet(services, say)
