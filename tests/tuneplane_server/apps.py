@@ -14,7 +14,7 @@ from tuneplane_server.services import Services
 from tuneplane_server.settings import Settings
 
 # What a console keeps where; everything else may decide how an app is built.
-PLACES = {"storage_root", "data_dir", "database_url"}
+PLACES = {"storage_root", "data_dir", "database_url", "runtimes_dir"}
 _idle: defaultdict[str, list[FastAPI]] = defaultdict(list)
 
 
