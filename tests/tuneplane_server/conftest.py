@@ -13,6 +13,7 @@ import pytest
 
 from tests.tuneplane_server.executors.scripted import ScriptedExecutor
 from tests.tuneplane_server.harness import Api, Harness
+from tests.tuneplane_server.hashing import quick_hashes
 from tests.tuneplane_server.statements import compiled_once
 from tuneplane_server.db.engine import Database
 from tuneplane_server.db.migrations import upgrade
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session", autouse=True)
 def _statements() -> Iterator[None]:
     with compiled_once():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _passwords() -> Iterator[None]:
+    with quick_hashes():
         yield
 
 
