@@ -31,6 +31,7 @@ from tuneplane_server.features.packages.api import router as packages_router
 from tuneplane_server.features.projects.api import router as projects_router
 from tuneplane_server.features.queue.api import router as queue_router
 from tuneplane_server.features.retention.api import router as retention_router
+from tuneplane_server.features.sweeps.api import router as sweeps_router
 from tuneplane_server.features.telemetry.api import router as telemetry_router
 from tuneplane_server.features.telemetry.curves_api import router as curves_router
 from tuneplane_server.features.telemetry.exports.api import router as exports_router
@@ -58,6 +59,7 @@ ROUTERS = (
     packages_router,
     jobs_router,
     queue_router,
+    sweeps_router,
     telemetry_router,
     curves_router,
     samples_router,
@@ -149,5 +151,7 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
             "/api/v1/jobs": 4 * MIB,
         },
     )
+            "/api/v1/organisation/": 96 * MIB,  # base64 of the most that recipes may be
+            "/api/v1/sweeps": 4 * MIB,
     app.add_middleware(LanguageMiddleware)
     app.add_middleware(SecurityHeadersMiddleware, https=settings.secure_cookies)

@@ -41,6 +41,9 @@ from tuneplane_server.features.queue.service import QueueService
 from tuneplane_server.features.retention.service import RetentionService
 from tuneplane_server.features.telemetry.limits import TelemetryLimits
 from tuneplane_server.features.telemetry.service import TelemetryService
+from tuneplane_server.features.sweeps.progress import SweepProgress
+from tuneplane_server.features.sweeps.service import SweepService
+from tuneplane_server.features.sweeps.values import Values
 from tuneplane_server.findings import Findings
 from tuneplane_server.instance import instance_id
 from tuneplane_server.meters import LoopLag, Meters
@@ -271,6 +274,27 @@ class Services:
     # --- telemetry and artifacts of runs --------------------------------------------------------------------------
 
     @cached_property
+    # --- sweeps ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def sweeps(self) -> SweepService:
+        return SweepService(
+            self.database, self.clock, self.catalog, self.submissions, self.projects, self.audit, self.wakeups
+        )
+
+    @cached_property
+    def sweep_progress(self) -> SweepProgress:
+        return SweepProgress(
+            self.database,
+            self.clock,
+            self.submissions,
+            self.ledger,
+            Values(self.telemetry),
+            self.accounts,
+            self.wakeups,
+            lambda: self.ingest_address,
+        )
+
     def telemetry(self) -> TelemetryService:
         limits = TelemetryLimits(log_bytes=self.settings.log_quota_mb * MIB)
         return TelemetryService(self.database, self.clock, self.wakeups, limits)

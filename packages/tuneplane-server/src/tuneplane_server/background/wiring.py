@@ -21,6 +21,7 @@ from tuneplane_server.background.reaper import Reaper
 from tuneplane_server.background.retainer import Retainer
 from tuneplane_server.background.roles import BackgroundRoles
 from tuneplane_server.background.sampler import Sampler
+from tuneplane_server.background.sweeper import Sweeper
 from tuneplane_server.background.watchdog import Watchdog
 from tuneplane_server.background.writing import RoleWriter
 from tuneplane_server.domain.watch import WatchPolicy
@@ -109,6 +110,7 @@ def build_roles(services: Services) -> BackgroundRoles:
         watchdog,
         alerter,
         deliverer,
+        Sweeper(services.sweep_progress, interval=settings.observe_seconds),
     )
     return BackgroundRoles(services.clock, services.ledger, leases, services.wakeups, roles)
 

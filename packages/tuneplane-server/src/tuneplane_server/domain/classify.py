@@ -24,6 +24,7 @@ _STOPPED = {
     StopCause.TIME_LIMIT: (Phase.FAILED, "time-limit"),
     StopCause.STALLED: (Phase.FAILED, "stalled"),
     StopCause.NOT_FINITE: (Phase.FAILED, "loss-not-finite"),
+    StopCause.PRUNED: (Phase.CANCELLED, "sweep-pruned"),
 }
 _BY_SIGNAL = {number: entry.code for entry in REASONS.values() for number in entry.signals}
 _BY_EXIT_CODE = {number: entry.code for entry in REASONS.values() for number in entry.exit_codes}

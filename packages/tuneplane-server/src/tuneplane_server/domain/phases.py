@@ -50,6 +50,7 @@ class StopCause(StrEnum):
     PAUSE = "pause"
     STALLED = "stalled"  # by policy: nothing was heard of its trainer for too long
     NOT_FINITE = "loss-not-finite"  # by policy
+    PRUNED = "sweep-pruned"  # by its sweep: other trials were better at the same step
 
 
 class Approval(StrEnum):

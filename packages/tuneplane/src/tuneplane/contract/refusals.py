@@ -26,6 +26,8 @@ REFUSAL_CODES = frozenset(
         "policy-contradictory", "user-needed", "version-missing",
         # going on from a checkpoint
         "checkpoint-missing", "checkpoint-incomplete",
+        # sweeps
+        "sweep-invalid", "sweep-too-large",
         # accounts and requests
         "not-signed-in", "forbidden", "not-found", "conflict", "idempotency-conflict", "too-many-requests", "setup-needed",
         "token-invalid", "password-weak", "not-yet", "request-invalid",

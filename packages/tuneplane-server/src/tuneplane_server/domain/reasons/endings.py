@@ -80,6 +80,13 @@ ENTRIES = (
         retry=False,
     ),
     ReasonEntry(
+        "sweep-pruned",
+        "policy",
+        N_("the sweep ended this trial early: others were better at the same step"),
+        N_("its checkpoints are kept; tp sweep show compares the trials, and tp job resume goes on with this one"),
+        retry=False,
+    ),
+    ReasonEntry(
         "approval-refused",
         "policy",
         N_("the run was not approved"),

@@ -23,6 +23,7 @@ from tuneplane_server.features.jobs.admission.duration import longest_run
 from tuneplane_server.features.jobs.admission.quota import queue_full
 from tuneplane_server.features.jobs.admission.rules import admit
 from tuneplane_server.features.jobs.jobspec_input import parse_jobspec
+from tuneplane_server.features.jobs.ledger import Also
 from tuneplane_server.features.jobs.outlook import approval_view, waiting_as_if
 from tuneplane_server.features.jobs.planning import Planner
 from tuneplane_server.features.jobs.runtimes import ResolvedRuntime
@@ -84,10 +85,13 @@ class Submissions:
         self._database, self._clock, self._planner, self._queue = database, clock, planner, queue
         self._projects, self._audit, self._wakeups = projects, audit, wakeups
 
-    async def submit(self, request: Request, raw: Any, origin: Origin | None = None) -> JobRow:
+    async def submit(
+        self, request: Request, raw: Any, origin: Origin | None = None, *, also: Also | None = None
+    ) -> JobRow:
         """Admit a JobSpec and queue it. Raises `RefusedError` with every refusal; nothing is written then.
 
-        The same `key` of the same user gets the first answer again; with another JobSpec or origin it is refused.
+        The same `key` of the same user gets the first answer again; with another JobSpec or origin it is refused. `also` runs in
+        the transaction that makes the job: what it raises takes the job back.
         """
         if request.key is not None and not 0 < len(request.key) <= MAX_KEY:
             raise refused("request-invalid", _("an Idempotency-Key has 1 to 200 characters"), field="Idempotency-Key")
@@ -107,6 +111,8 @@ class Submissions:
                 if request.key is not None:
                     session.add(_idempotency(request.principal, request.key, digest, row))
                 self._audit.record(session, _audited(request, row, origin))
+                if also is not None:
+                    await also(session, row)
         except IntegrityError:  # the same key came in twice at once; the other one was first
             first = await self._first_answer(request, digest)
             if first is None:
@@ -126,6 +132,13 @@ class Submissions:
             return DryRun(refusals, plan, None, None)
         waiting = await waiting_as_if(self._queue, context, principal, self._clock.now())
         return DryRun([], plan, approval_view(context), waiting)
+
+    async def considered(
+        self, principal: Principal, raw: Any, *, ingest_address: str, dry_run: bool
+    ) -> tuple[AdmissionContext, list[Refusal]]:
+        """What admission looks at and what it says, for who submits more than one job. Raises when it is no JobSpec."""
+        context = await self._planner.context(_parsed(raw), principal, ingest_address, dry_run=dry_run)
+        return context, admit(context)
 
     async def _first_answer(self, request: Request, digest: str) -> JobRow | None:
         if request.key is None:

@@ -1,0 +1,1 @@
+"""Sweeps: many runs of one experiment with other parameters, begun, compared and stopped early by the console."""
