@@ -6,16 +6,20 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from tests.tuneplane_server.executors.scripted import ScriptedExecutor
 from tests.tuneplane_server.harness import INGEST, Harness, gpu_pool, jobspec, package
+from tuneplane.contract.jobspec import JobSpec
 from tuneplane.contract.refusals import RefusedError
 from tuneplane_server.domain.classify import Exit
 from tuneplane_server.executors.port import Capabilities
 from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.jobs.admission import needs
+from tuneplane_server.features.jobs.admission.context import AdmissionContext
 from tuneplane_server.features.jobs.admission.ingest_url import is_loopback
 from tuneplane_server.features.jobs.query import JobQuery
 
@@ -318,3 +322,14 @@ async def test_containers_need_an_image_that_somebody_named(harness: Harness, ad
 
 def test_the_package_of_the_tests_is_reproducible() -> None:
     assert hashlib.sha256(package()).hexdigest() == jobspec()["provenance"]["package_digest"]
+
+
+def test_a_recipe_that_needs_a_model_is_asked_for_it() -> None:
+    manifest = {"name": "verl/grpo", "adapter_options": {"needs": ["model", "train_data"]}}
+    for spec, codes in (
+        (jobspec(), ["model-missing", "data-missing"]),
+        (changed("spec.model", {"base": "hf:owner/name"}), ["data-missing"]),
+        (changed("spec.model", {"base": "hf:owner/name"}, changed("spec.data.train", {"path": "/data"})), []),
+    ):
+        context = SimpleNamespace(entry={"manifest": manifest}, manifest=manifest, spec=JobSpec.model_validate(spec))
+        assert [item.code for item in needs.check(cast("AdmissionContext", context))] == codes

@@ -21,12 +21,13 @@ from tuneplane.i18n import _
 from tuneplane.lab.check import Checked, check_experiment
 from tuneplane.lab.experiments import Experiment
 from tuneplane.lab.find import Lab
-from tuneplane.lab.jobspec import NO_PACKAGE, Origin, SubmitOptions, assemble
+from tuneplane.lab.jobspec import NO_PACKAGE, Origin, SubmitOptions, assemble, spec_data
 from tuneplane.lab.pack import write_package
 from tuneplane.lab.plan import PackagePlan, plan_package
 from tuneplane.lab.pools import CPU_PROFILE, Pools, make_pools
 from tuneplane.lab.provenance import GitState, git_state
 from tuneplane.recipes.lock import renew_lock
+from tuneplane.recipes.needs import missing_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,13 +60,25 @@ def draft(lab: Lab, experiment: Experiment, given: dict[str, Any]) -> Draft:
     checked = check_experiment(lab, experiment, given["set"])
     values = Values()
     options = values.options(given)
-    refusals = [*checked.refusals, *values.refusals, *_missing_url(checked, options, given)]
+    refusals = [*checked.refusals, *values.refusals, *_missing(checked, options, given)]
     plan = None
     try:
         plan = plan_package(lab, experiment)
     except RefusedError as error:
         refusals += error.refusals
     return Draft(lab, checked, options, plan, refusals, git_state(lab, experiment))
+
+
+def _missing(checked: Checked, options: SubmitOptions, given: dict[str, Any]) -> list[Refusal]:
+    """What the recipe wants to be told and neither the experiment nor the command line says."""
+    if checked.entry is None:
+        return []
+    model = {"base": options.model, "init_from": options.init_from}
+    data = {} if checked.config is None else spec_data(checked.config, options)
+    asked = missing_inputs(checked.entry["manifest"], model, data)
+    # A config that cannot be read may well name its data.
+    known = [item for item in asked if checked.config is not None or item.field != "spec.data.train"]
+    return [*known, *_missing_url(checked, options, given)]
 
 
 def _missing_url(checked: Checked, options: SubmitOptions, given: dict[str, Any]) -> list[Refusal]:

@@ -42,6 +42,9 @@ class AdapterOptions(Model):
     launcher: Literal["accelerate", "torchrun", "ray", "plain"] = "plain"
     config_mode: Literal["flat", "overrides", "hydra", "flags", "none"] = "none"
     orchestrator: Literal["ray", "process-group", "none"] = "process-group"
+    needs: list[Literal["model", "train_data"]] = Field(
+        default_factory=list
+    )  # what a job must name besides its configuration: the template alone cannot run
     log_hints: list[LogHint] = Field(default_factory=list, max_length=16)
     fixed: dict[str, Json] = Field(default_factory=dict)  # keys the platform always sets to these values
     owned: dict[str, str] = Field(

@@ -64,7 +64,7 @@ def assemble(
         "recipe": {key: lock["recipe"][key] for key in ("name", "version", "digest")},
         "framework": _framework(lock, entry, options),
         "model": _present({"base": options.model, "init_from": options.init_from}),
-        "data": _data(config, options),
+        "data": spec_data(config, options),
         "resources": _present({"pools": pools.pools, "roles": pools.roles}),
         "config": config.values,
         "hyperparams": hyperparams,
@@ -109,8 +109,8 @@ def _framework(lock: dict[str, Any], entry: Entry, options: SubmitOptions) -> di
     )
 
 
-def _data(config: ResolvedConfig, options: SubmitOptions) -> dict[str, Any]:
-    """The config's data, less what the options replace."""
+def spec_data(config: ResolvedConfig, options: SubmitOptions) -> dict[str, Any]:
+    """`spec.data` of the JobSpec: the config's data, less what the options replace."""
     data = dict(config.shared.data)
     if options.train_data:
         data["train"] = options.train_data
