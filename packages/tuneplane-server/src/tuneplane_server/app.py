@@ -107,6 +107,8 @@ async def running(services: Services, *, roles: bool) -> AsyncIterator[None]:
     """Everything that lives as long as the console serves. At the end runs go on; the next start adopts them."""
     await migrations.upgrade(services.database)
     await asyncio.to_thread(services.storage.prepare)
+    # Raises `RefusedError` when the organisation's recipes are not sound: without them it would refuse what it admitted before.
+    await asyncio.to_thread(services.catalog.load)
     await services.wakeups.open()
     services.loop_lag.start()
     try:
@@ -149,9 +151,9 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
             "/ingest/": words.MAX_BATCH_BYTES,
             "/api/v1/packages/": settings.package_max_mb * MIB,
             "/api/v1/jobs": 4 * MIB,
-        },
-    )
             "/api/v1/organisation/": 96 * MIB,  # base64 of the most that recipes may be
             "/api/v1/sweeps": 4 * MIB,
+        },
+    )
     app.add_middleware(LanguageMiddleware)
     app.add_middleware(SecurityHeadersMiddleware, https=settings.secure_cookies)

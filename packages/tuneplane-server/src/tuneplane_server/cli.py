@@ -34,7 +34,7 @@ def main() -> None:
         sys.exit(error.exit_code)
     except RefusedError as error:
         for refusal in error.refusals:
-            _complain(refusal.message, refusal.hint)
+            _complain(f"{refusal.where()}: {refusal.message}" if refusal.file else refusal.message, refusal.hint)
         sys.exit(FAILED)
     except Exception as error:
         if (said := _foreseen(error)) is None:

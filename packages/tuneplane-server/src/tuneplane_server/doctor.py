@@ -58,6 +58,13 @@ async def _variables(_services: Services) -> list[Finding]:
 
 async def _catalog(services: Services) -> list[Finding]:
     catalog = services.catalog
+    try:
+        await asyncio.to_thread(catalog.load)
+    except RefusedError as error:
+        return [
+            Finding(refusal.code, "error", f"{refusal.where()}: {refusal.message}", refusal.hint)
+            for refusal in error.refusals
+        ]
     changed = [refusal for method in catalog.methods() for refusal in await asyncio.to_thread(catalog.changes, method)]
     if changed:
         return [Finding(refusal.code, "error", refusal.message, refusal.hint) for refusal in changed]
@@ -153,7 +160,11 @@ async def _runtimes(services: Services) -> list[Finding]:
             findings.append(Finding("runtime-registry", "error", error.refusals[0].message))
     if services.executor.capabilities().image_form != "environment":
         return findings
-    for item in listing(settings):
+    try:
+        runtimes = await asyncio.to_thread(listing, settings)
+    except RefusedError:  # `_catalog` says what is wrong with the recipes
+        return findings
+    for item in runtimes:
         if item.requires and not item.built:
             text = _("the runtime {runtime_id} is not built").format(runtime_id=item.runtime_id)
             hint = _("tuneplane-server runtime build {runtime_id}").format(runtime_id=item.runtime_id)

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tuneplane.recipes.index import parse_recipe_path
 from tuneplane_server.clock import SYSTEM_CLOCK, Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.executors.port import Executor
@@ -20,6 +21,7 @@ from tuneplane_server.features.alerts.service import AlertService
 from tuneplane_server.features.alerts.webhooks import WebhookService
 from tuneplane_server.features.artifacts.service import ArtifactService
 from tuneplane_server.features.audit.service import AuditService
+from tuneplane_server.features.catalog.published import PublishedRecipes
 from tuneplane_server.features.catalog.service import CatalogService
 from tuneplane_server.features.governance.service import GovernanceService
 from tuneplane_server.features.governance.usage import UsageService
@@ -39,11 +41,11 @@ from tuneplane_server.features.packages.service import PackageService
 from tuneplane_server.features.projects.service import ProjectService
 from tuneplane_server.features.queue.service import QueueService
 from tuneplane_server.features.retention.service import RetentionService
-from tuneplane_server.features.telemetry.limits import TelemetryLimits
-from tuneplane_server.features.telemetry.service import TelemetryService
 from tuneplane_server.features.sweeps.progress import SweepProgress
 from tuneplane_server.features.sweeps.service import SweepService
 from tuneplane_server.features.sweeps.values import Values
+from tuneplane_server.features.telemetry.limits import TelemetryLimits
+from tuneplane_server.features.telemetry.service import TelemetryService
 from tuneplane_server.findings import Findings
 from tuneplane_server.instance import instance_id
 from tuneplane_server.meters import LoopLag, Meters
@@ -172,7 +174,8 @@ class Services:
 
     @cached_property
     def catalog(self) -> CatalogService:
-        return CatalogService()
+        recipes = PublishedRecipes(self.storage.recipes)
+        return CatalogService(parse_recipe_path(self.settings.recipe_path), recipes, self.audit)
 
     @cached_property
     def hardware(self) -> HardwareService:
@@ -271,9 +274,6 @@ class Services:
     def queue(self) -> QueueService:
         return QueueService(self.database, self.clock, self.hardware, self.governance)
 
-    # --- telemetry and artifacts of runs --------------------------------------------------------------------------
-
-    @cached_property
     # --- sweeps ---------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -295,6 +295,9 @@ class Services:
             lambda: self.ingest_address,
         )
 
+    # --- telemetry and artifacts of runs --------------------------------------------------------------------------
+
+    @cached_property
     def telemetry(self) -> TelemetryService:
         limits = TelemetryLimits(log_bytes=self.settings.log_quota_mb * MIB)
         return TelemetryService(self.database, self.clock, self.wakeups, limits)

@@ -134,6 +134,9 @@ class Settings(BaseModel):
     runtime_registry_file: AbsolutePath | None = Field(
         default=None, description="YAML or JSON file: runtime_id to image or environment path."
     )
+    recipe_path: str = Field(
+        default="", description="Directories with the organisation's own recipes, colon separated."
+    )
     images: dict[str, str] = Field(
         default_factory=dict, description="TUNEPLANE_IMAGE_<FRAMEWORK>: image of a framework's runtime."
     )

@@ -2,7 +2,7 @@
 
 ```
 projects/<owner>/<project>/jobs/<job>/attempts/<n>/{out,spool,capsule}
-packages/<sha256>   runtimes/<runtime_id>   cache/{data,hub}   volumes/<owner>/<name>   datasets/<owner>/<name>/<version>
+recipes/<tree>   packages/<sha256>   runtimes/<runtime_id>   cache/{data,hub}   volumes/<owner>/<name>   datasets/<owner>/<name>/<version>
 ```
 """
 
@@ -53,6 +53,11 @@ class StorageRoot:
     def volumes(self) -> Path:
         return self.root / "volumes"
 
+    @property
+    def recipes(self) -> Path:
+        """What the organisation published through the API."""
+        return self.root / "recipes"
+
     def job(self, owner: str, project: str, job_id: str) -> Path:
         if not is_run_id(job_id):
             raise UnsafeNameError(f"{job_id!r} is not a run id")
@@ -78,7 +83,7 @@ class StorageRoot:
     def prepare(self) -> None:
         """Make the top directories. Other users of the machine may pass through `projects`, where jobs of any uid write,
         and not look around in it."""
-        for path in (self.root / "packages", self.data_cache, self.hub_cache, self.volumes):
+        for path in (self.root / "packages", self.recipes, self.data_cache, self.hub_cache, self.volumes):
             path.mkdir(parents=True, exist_ok=True)
         (self.root / "projects").mkdir(mode=0o711, exist_ok=True)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 
-from tuneplane.contract.names import is_segment
 from tuneplane.contract.words import CONFIG_FILE
 from tuneplane.recipes.validate import owning
 
@@ -35,7 +34,7 @@ def check_manifest(
             for version in manifest["runtime"]["versions"]
             for problem in _check_params(manifest, version, schemas)
         ),
-        *(_check_template(manifest, directory / manifest["template"]) if is_segment(manifest["template"]) else ()),
+        *_check_template(manifest, directory / manifest["template"]),
     ]
 
 
@@ -53,8 +52,6 @@ def _check_names(manifest: Mapping[str, Any], directory: Path) -> Iterator[str]:
         yield f"name {name} does not match the directory"
     if name.split("/")[0] != manifest["framework"]:
         yield f"framework {manifest['framework']} does not match the name {name}"
-    if not is_segment(manifest["template"]):
-        yield f"template {manifest['template']} is not the name of a directory beside the manifest"
 
 
 def _check_runtime(manifest: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[str]:
@@ -64,17 +61,20 @@ def _check_runtime(manifest: Mapping[str, Any], schemas: Mapping[str, Any]) -> I
     for version, details in runtime["versions"].items():
         if manifest["adapter_options"]["config_mode"] != "none" and f"{manifest['framework']}/{version}" not in schemas:
             yield f"there is no schema of {manifest['framework']} {version}"
-        yield from _check_keys_of(manifest, version, schemas)
+        if borrowed := unknown_lender(manifest, version, schemas):
+            yield borrowed
         for requirement in details["requires"]:
             if "==" not in requirement:
                 yield f"{requirement} is not an exact pin"
 
 
-def _check_keys_of(manifest: Mapping[str, Any], version: str, schemas: Mapping[str, Any]) -> Iterator[str]:
-    schema, borrowed = schemas.get(f"{manifest['framework']}/{version}"), manifest.get("keys_of")
-    if schema is not None and borrowed is not None and borrowed not in schema["methods"]:
-        known = ", ".join(sorted(schema["methods"]))
-        yield f"keys_of: {manifest['framework']} {version} has no method {borrowed}; there are {known}"
+def unknown_lender(manifest: Mapping[str, Any], version: str, schemas: Mapping[str, Any]) -> str:
+    """What is wrong with `keys_of`, empty when nothing is."""
+    framework, borrowed = manifest["name"].split("/")[0], manifest.get("keys_of")
+    schema = schemas.get(f"{framework}/{version}")
+    if schema is None or borrowed is None or borrowed in schema["methods"]:
+        return ""
+    return f"keys_of: {framework} {version} has no method {borrowed}; there are {', '.join(sorted(schema['methods']))}"
 
 
 def _check_prose(manifest: Mapping[str, Any], *, translated: bool) -> Iterator[str]:

@@ -15,8 +15,9 @@ import yaml
 from pydantic import ValidationError
 
 from tuneplane.contract.digests import digest_bytes, digest_json, digest_tree, recipe_digest
+from tuneplane.contract.names import is_segment
 from tuneplane.contract.recipe import Manifest
-from tuneplane.recipes.check_manifest import check_manifest, param_facts, schema_keys
+from tuneplane.recipes.check_manifest import check_manifest, param_facts, schema_keys, unknown_lender
 from tuneplane.recipes.index import CATALOG, COMMON_FILE, INDEX_FILE, MANIFEST_FILE, schema_file
 from tuneplane.recipes.reference import render_reference
 from tuneplane.recipes.template import read_template
@@ -82,6 +83,8 @@ def digest_of_catalog(entries: Mapping[str, Any], schemas: Mapping[str, str]) ->
 def compile_recipe(path: Path, schemas: Mapping[str, Any], below: Path | None = None) -> dict[str, Any]:
     """One entry: the manifest with its defaults filled in, and the digests over it and its template (docs/reference/digests)."""
     manifest = Manifest.model_validate(read_manifest(path, schemas, below)).to_json()
+    if not is_segment(manifest["template"]):
+        raise ValueError(f"template {manifest['template']} is not the name of a directory beside the manifest")
     manifest_digest = digest_json(manifest)
     template_digest = digest_tree(read_template(path.parent / manifest["template"]))
     return {
@@ -102,14 +105,18 @@ def read_manifest(path: Path, schemas: Mapping[str, Any], below: Path | None = N
     for written in _written(path, below):
         value = _merged(value, yaml.safe_load(written.read_bytes()))
     try:
-        keys = schema_keys(value, value["runtime"]["default_version"], schemas) or {}
-        for param in value["params"].values():
-            if "type" not in param and param["path"] in keys:
-                param.update(
-                    {name: fact for name, fact in param_facts(keys[param["path"]]).items() if fact is not None}
-                )
+        version = value["runtime"]["default_version"]
+        lender = unknown_lender(value, version, schemas)
+        keys = schema_keys(value, version, schemas) or {}
+        silent = {name: param for name, param in value["params"].items() if "type" not in param}
+        unknown = {name: param["path"] for name, param in silent.items() if param["path"] not in keys}
     except (KeyError, TypeError, ValueError, AttributeError):
-        pass  # the model names what is missing or of the wrong shape, better than we could here
+        return value  # the model names what is missing or of the wrong shape, better than we could here
+    if lender or unknown:
+        absent = [f"parameter {name}: the framework has no key {path}" for name, path in unknown.items()]
+        raise ValueError(lender or "; ".join(absent))
+    for param in silent.values():
+        param.update({name: fact for name, fact in param_facts(keys[param["path"]]).items() if fact is not None})
     return value
 
 
