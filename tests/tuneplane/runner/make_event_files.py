@@ -10,7 +10,7 @@ import socket
 import tempfile
 from pathlib import Path
 
-import numpy as np  # ty: ignore[import-not-found]
+import numpy as np
 from tensorboard.summary import Writer  # ty: ignore[import-not-found]
 from tensorboardX import SummaryWriter as XWriter  # ty: ignore[import-not-found]
 from torch.utils.tensorboard import SummaryWriter
