@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError, StatementError
 
+from tuneplane_server.db import engine as engine_module
 from tuneplane_server.db.engine import Database
 from tuneplane_server.db.filesystems import NetworkFilesystemError, filesystem_of, refuse_network_filesystem
 from tuneplane_server.features.accounts.tables import UserRow
@@ -196,3 +197,43 @@ async def test_a_cancelled_writer_keeps_no_lock_even_while_its_exception_lives(d
         async with asyncio.timeout(60), database.begin() as session:
             await session.execute(text("update users set admin = true"))
     assert len(exceptions) == 30
+
+
+async def test_a_reading_session_of_postgres_begins_no_transaction_and_sees_what_is_committed_meanwhile(
+    migrated_postgres_url: str,
+) -> None:
+    database = Database(migrated_postgres_url)
+    try:
+        async with database.session() as session:
+            first = await session.scalar(text("select now()"))  # of the transaction, where there is one
+            async with database.begin() as writing:
+                writing.add(user("ada"))
+            assert list(await session.scalars(select(UserRow.username))) == ["ada"]
+            assert await session.scalar(text("select now()")) != first
+        async with database.begin() as session:  # the same connections write in transactions
+            moments = {await session.scalar(text("select now()")) for _look in range(3)}
+        assert len(moments) == 1
+    finally:
+        await database.close()
+
+
+async def test_a_connection_that_the_server_ended_while_it_rested_is_not_handed_out(
+    migrated_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database, other = Database(migrated_postgres_url), Database(migrated_postgres_url)
+    monkeypatch.setattr(engine_module, "RESTED_SECONDS", 3600.0)
+    try:
+        pids = [await _pid(database) for _time in range(3)]
+        assert len(set(pids)) == 1  # the one used last comes first
+        monkeypatch.setattr(engine_module, "RESTED_SECONDS", 0.0)
+        async with other.begin() as session:
+            await session.execute(text("select pg_terminate_backend(:pid, 10000)"), {"pid": pids[0]})
+        assert await _pid(database) != pids[0]
+    finally:
+        await database.close()
+        await other.close()
+
+
+async def _pid(database: Database) -> int:
+    async with database.session() as session:
+        return (await session.execute(text("select pg_backend_pid()"))).scalar_one()

@@ -11,10 +11,12 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from sqlalchemy import event
 from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
 from tuneplane_server.db import sqlite_driver
@@ -24,6 +26,8 @@ BUSY_TIMEOUT_MS = 10_000  # another process (an admin command) may hold the file
 READERS = 4  # each SQLite connection is a thread; four serve a dashboard and cost little memory
 POSTGRES_CONNECTIONS, POSTGRES_OVERFLOW = 10, 30
 IDLE_IN_TRANSACTION_SECONDS = 60
+# A connection that worked this short a time ago is taken for alive: who reads four times a page need not ask before each.
+RESTED_SECONDS = 1.0
 
 
 class Database:
@@ -40,13 +44,10 @@ class Database:
             self._writer = _sqlite_engine(self.url, connections=1, writer=True)
             self._write_lock: asyncio.Lock | None = asyncio.Lock()
         else:
-            self._reader = self._writer = create_async_engine(
-                self.url,
-                pool_size=POSTGRES_CONNECTIONS,
-                max_overflow=POSTGRES_OVERFLOW,
-                pool_pre_ping=True,
-                connect_args=_postgres_options(self.url),
-            )
+            self._writer = _postgres_engine(self.url)
+            # A statement of Postgres sees its own moment, in a transaction or not: without one a page spares the server, and
+            # itself, a begin and a rollback for every look.
+            self._reader = self._writer.execution_options(isolation_level="AUTOCOMMIT")
             self._write_lock = None
 
     @property
@@ -60,7 +61,7 @@ class Database:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[AsyncSession]:
-        """A session to read: one snapshot on SQLite, rolled back at the end."""
+        """A session to read: one snapshot on SQLite; on Postgres each statement sees what is committed when it begins."""
         async with AsyncSession(self._reader, expire_on_commit=False) as session:
             yield session
 
@@ -87,8 +88,38 @@ class Database:
 
     async def close(self) -> None:
         await self._reader.dispose()
-        if self._writer is not self._reader:
-            await self._writer.dispose()
+        if self.is_sqlite:
+            await self._writer.dispose()  # on Postgres both have the same connections
+
+
+def _postgres_engine(url: URL) -> AsyncEngine:
+    engine = create_async_engine(
+        url,
+        pool_size=POSTGRES_CONNECTIONS,
+        max_overflow=POSTGRES_OVERFLOW,
+        pool_use_lifo=True,  # the one used last has its statements prepared
+        skip_autocommit_rollback=True,
+        connect_args=_postgres_options(url),
+    )
+
+    @event.listens_for(engine.sync_engine, "checkin")
+    def _note(_connection: Any, record: Any) -> None:
+        record.info["used_at"] = monotonic()
+
+    @event.listens_for(engine.sync_engine, "checkout")
+    def _ask_after_rest(connection: Any, record: Any, _proxy: Any) -> None:
+        """As `pool_pre_ping`, of those that have rested: the server may have ended them meanwhile."""
+        used_at, dialect = record.info.get("used_at"), engine.sync_engine.dialect
+        if used_at is None or monotonic() - used_at <= RESTED_SECONDS:
+            return
+        try:
+            dialect.do_ping(connection)
+        except dialect.loaded_dbapi.Error as error:
+            if dialect.is_disconnect(error, connection, None):
+                raise InvalidatePoolError from error  # the others that are as old are not asked: all are opened anew
+            raise
+
+    return engine
 
 
 def _postgres_options(url: URL) -> dict[str, str]:
