@@ -12,9 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-ALL = ("SFTConfig", "DPOConfig", "KTOConfig", "RewardConfig", "GRPOConfig", "RLOOConfig")
+ALL = ("SFTConfig", "DPOConfig", "KTOConfig", "RewardConfig", "GRPOConfig", "RLOOConfig", "SDFTConfig")
 REFERENCE = ("DPOConfig", "KTOConfig", "GRPOConfig", "RLOOConfig")
-ONLINE = ("GRPOConfig", "RLOOConfig")
+REWARDED = ("GRPOConfig", "RLOOConfig")
+SELF = ("SDFTConfig",)
+ONLINE = (*REWARDED, *SELF)
 MODEL = ("ModelConfig",)
 
 
@@ -154,19 +156,19 @@ PREFERENCE = [
     *_meaning(REFERENCE, {"min": 1}, "ref_model_sync_steps"),
 ]  # fmt: skip
 GENERATION = [
-    _refused(ONLINE, "num_generations", 1, {"generation_batch_size": 8}, min=2),
+    _refused(REWARDED, "num_generations", 1, {"generation_batch_size": 8}, min=2),
     _library(ONLINE, "max_completion_length", _new_tokens, (0, -1), min=1),
     _library(ONLINE, "temperature", _temperature, (0.0, -1.0), exclusive_min=0),
     _library(ONLINE, "repetition_penalty", _repetition, (0.0, -1.0), exclusive_min=0),
     _said(ONLINE, "top_p", "Must be in (0, 1]", exclusive_min=0, max=1),
     _said(ONLINE, "top_k", "If `0`, top-k-filtering is disabled and all tokens are considered", min=0),
     _said(ONLINE, "min_p", "must be a value between 0.0 and 1.0", min=0, max=1),
-    _said(ONLINE, "beta", "If `0.0`", min=0),
+    _said(REWARDED, "beta", "If `0.0`", min=0),
     _said(ONLINE, "vllm_mode", "Must be one of `'server'` or `'colocate'`", choices=["server", "colocate"]),
     _said(ONLINE, "vllm_model_impl", "Must be one of `transformers` or `vllm`", choices=["transformers", "vllm"]),
     *_meaning(ONLINE, {"min": 1}, "num_iterations", "generation_batch_size", "steps_per_generation"),
-    *_meaning(ONLINE, {"min": 2}, "num_generations_eval"),
-    *_meaning(ONLINE, {"min": 0}, "epsilon", "epsilon_high"),
+    *_meaning(REWARDED, {"min": 2}, "num_generations_eval"),
+    *_meaning(REWARDED, {"min": 0}, "epsilon", "epsilon_high"),
     *_meaning(ONLINE, {"min": 1, "max": 65535}, "vllm_server_port", "vllm_group_port"),
     *_meaning(ONLINE, {"exclusive_min": 0, "max": 1}, "vllm_gpu_memory_utilization"),
     *_meaning(ONLINE, {"min": 1}, "vllm_tensor_parallel_size", "vllm_max_model_length"),
@@ -205,9 +207,23 @@ GENERATION = [
         choices=["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"],
     ),
 ]
+SELF_DISTILLATION = [
+    _said(
+        SELF,
+        "teacher_model_kind",
+        "`base` uses the initial student, `live` uses the current student, and `ema` uses an exponentially averaged "
+        "teacher",
+        choices=["base", "live", "ema"],
+    ),
+    *_meaning(SELF, {"min": 1}, "num_generations", "num_generations_eval", "max_prompt_length"),
+    *_meaning(SELF, {"min": 1}, "distillation_topk", "teacher_sync_steps"),
+    *_meaning(SELF, {"min": 0, "max": 1}, "distillation_alpha", "teacher_update_rate"),
+    *_meaning(SELF, {"exclusive_min": 0}, "distillation_is_clip", "vllm_server_timeout"),
+    *_meaning(SELF, {"min": 0}, "num_loss_tokens_to_skip"),
+]
 ADAPTERS = [
     _library(MODEL, "lora_r", _lora_rank, (0, -1), min=1),
     _library(MODEL, "lora_dropout", _dropout, (-0.1, 1.1), min=0, max=1),
     *_meaning(MODEL, {"min": 1}, "lora_alpha"),
 ]
-BOUNDS = [*TRAINER, *PREFERENCE, *GENERATION, *ADAPTERS]
+BOUNDS = [*TRAINER, *PREFERENCE, *GENERATION, *SELF_DISTILLATION, *ADAPTERS]

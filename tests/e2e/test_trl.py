@@ -12,6 +12,7 @@ import pytest
 
 from tests.e2e.harness import Client, Console
 from tests.services.containers import ContainerImage
+from tests.training.templates.judge_server import Judge, judge_server
 
 pytestmark = [pytest.mark.training, pytest.mark.timeout(900)]
 SEEN = {
@@ -20,7 +21,9 @@ SEEN = {
     "trl/kto": {"train/loss", "train/rewards/chosen", "train/rewards/rejected"},
     "trl/rm": {"train/loss", "train/accuracy"},
     "trl/grpo": {"train/loss", "train/reward"},
+    "trl/grpo-judge": {"train/loss", "train/reward", "train/judge/ungraded"},
     "trl/rloo": {"train/loss", "train/reward"},
+    "trl/opsd": {"train/loss", "train/distillation_loss"},
 }
 
 
@@ -33,14 +36,20 @@ def client(tmp_path_factory: pytest.TempPathFactory, training_runtime: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def trained(client: Client) -> Callable[[str], str]:
-    """The run of a method's template as it is, made once."""
+def judge() -> Iterator[Judge]:
+    with judge_server() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def trained(client: Client, judge: Judge) -> Callable[[str], str]:
+    """The run of a method's template as it is, made once. The judge is the user's own."""
 
     @cache
     def train(method: str) -> str:
         name = method.replace("/", "-")
         client.new(name, method)
-        run = client.submit(name)
+        run = client.submit(name, *(["--env", f"JUDGE_ENDPOINT={judge.url}"] if method == "trl/grpo-judge" else []))
         client.wait(run)
         return run
 
@@ -54,7 +63,7 @@ def test_a_method_trains_and_its_metrics_are_seen(method: str, client: Client, t
     assert SEEN[method] <= set(metrics), sorted(metrics)
     assert client.api(f"/jobs/{run}/artifacts")["checkpoints"]
     samples = client.api(f"/jobs/{run}/samples")["items"]
-    if method in ("trl/grpo", "trl/rloo"):
+    if method in ("trl/grpo", "trl/grpo-judge", "trl/rloo", "trl/opsd"):
         assert {item["kind"] for item in samples} == {"completion"}
         assert all(isinstance(item["data"]["completion"], str) for item in samples)
     elif method in ("trl/dpo", "trl/rm"):

@@ -12,15 +12,18 @@ from typing import Any
 import pytest
 
 from tests.training.templates.harness import Job, Run, Warm, run
+from tests.training.templates.judge_server import Judge, judge_server
 
 pytestmark = pytest.mark.timeout(900)
-METHODS = ["trl/dpo", "trl/grpo", "trl/kto", "trl/rloo", "trl/rm", "trl/sft"]
+METHODS = ["trl/dpo", "trl/grpo", "trl/grpo-judge", "trl/kto", "trl/opsd", "trl/rloo", "trl/rm", "trl/sft"]
 SEEN = {
     "trl/sft": {"train/mean_token_accuracy", "train/entropy", "validation/loss"},
     "trl/dpo": {"train/rewards/chosen", "train/rewards/rejected", "train/rewards/margins", "validation/loss"},
     "trl/kto": {"train/rewards/chosen", "train/rewards/rejected", "train/kl", "validation/loss"},
     "trl/rm": {"train/accuracy", "train/margin", "train/mean_reward", "validation/accuracy"},
     "trl/grpo": {"train/reward", "train/kl", "train/rewards/correct/mean", "train/completions/mean_length"},
+    "trl/grpo-judge": {"train/reward", "train/kl", "train/rewards/judge/mean", "train/judge/ungraded"},
+    "trl/opsd": {"train/distillation_loss", "train/completions/mean_length", "validation/loss"},
     "trl/rloo": {"train/reward", "train/kl", "train/rewards/only_number/mean", "train/completions/mean_length"},
 }
 KINDS = {
@@ -29,7 +32,14 @@ KINDS = {
     "trl/rm": ("preference", {"prompt", "chosen", "rejected"}),
     "trl/kto": ("completion", {"prompt", "completion", "reward"}),
     "trl/grpo": ("completion", {"prompt", "completion", "reward", "rewards"}),
+    "trl/grpo-judge": ("completion", {"prompt", "completion", "reward", "rewards"}),
+    "trl/opsd": ("completion", {"prompt", "completion"}),
     "trl/rloo": ("completion", {"prompt", "completion", "reward", "rewards"}),
+}
+REWARDS = {
+    "trl/grpo": {"correct", "only_number"},
+    "trl/rloo": {"correct", "only_number"},
+    "trl/grpo-judge": {"judge"},
 }
 LOAD = """
 import json, sys
@@ -54,12 +64,29 @@ for line in sys.stdin:
 
 
 @pytest.fixture(scope="module")
-def trained(warm: Warm, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
+def judge() -> Iterator[Judge]:
+    with judge_server("token") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def job(judge: Judge) -> Callable[..., Job]:
+    """A job of a method, with the judge that the platform would name."""
+
+    def make(method: str, **env: str) -> Job:
+        named = {"TUNEPLANE_JOB_JUDGE_ENDPOINT": judge.url, "TUNEPLANE_JOB_JUDGE_TOKEN": judge.token}
+        return Job(method, env={**(named if method == "trl/grpo-judge" else {}), **env})
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def trained(warm: Warm, job: Callable[..., Job], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
     """The run of a method's template as it is, made once."""
 
     @cache
     def train(method: str) -> Run:
-        return warm.run(Job(method), tmp_path_factory.mktemp(method.replace("/", "-")))
+        return warm.run(job(method), tmp_path_factory.mktemp(method.replace("/", "-")))
 
     return train
 
@@ -83,6 +110,11 @@ def test_the_loss_falls(method: str, trained: Callable[[str], Run]) -> None:
     assert validation[-1] < validation[0]
 
 
+def test_the_student_nears_its_teacher(trained: Callable[[str], Run]) -> None:
+    validation = [value for _, value in trained("trl/opsd").curves["validation/loss"]]
+    assert 0 < validation[-1] < validation[0]
+
+
 def test_the_loss_of_supervised_fine_tuning_falls_visibly(trained: Callable[[str], Run]) -> None:
     losses = [value for _, value in trained("trl/sft").curves["train/loss"]]
     assert losses[-1] < 0.9 * losses[0]
@@ -95,18 +127,18 @@ def test_people_see_samples(method: str, trained: Callable[[str], Run]) -> None:
     assert len(samples) >= 4
     assert {sample["kind"] for sample in samples} == {kind}
     assert all(keys <= set(sample["data"]) for sample in samples)
-    if method in ("trl/grpo", "trl/rloo"):
+    if kind == "completion" and method != "trl/kto":
         assert {sample["step"] for sample in samples} == set(range(1, 9))
-        assert all(set(sample["data"]["rewards"]) == {"correct", "only_number"} for sample in samples)
+    if method in REWARDS:
+        assert all(set(sample["data"]["rewards"]) == REWARDS[method] for sample in samples)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_run_resumed_at_step_4_repeats_the_uninterrupted_one(
-    method: str, trained: Callable[[str], Run], warm: Warm, tmp_path: Path
+    method: str, trained: Callable[[str], Run], job: Callable[..., Job], warm: Warm, tmp_path: Path
 ) -> None:
     whole = trained(method)
-    job = Job(method, env={"TUNEPLANE_RESUME_FROM": str(whole.checkpoint(4))})
-    resumed = warm.run(job, tmp_path)
+    resumed = warm.run(job(method, TUNEPLANE_RESUME_FROM=str(whole.checkpoint(4))), tmp_path)
     assert [step for step, _ in resumed.curves["train/loss"]] == [5, 6, 7, 8]
     assert resumed.repeatable() == whole.repeatable(after=4)
 

@@ -20,10 +20,11 @@ import numpy
 import peft
 import torch
 import trl
+from trl.experimental import sdft
 
 SECONDS = 480  # thirty on an idle machine
 # Lazy modules are loaded by use.
-IMPORTED = (datasets, peft, torch, trl.SFTTrainer, trl.DPOTrainer, trl.KTOTrainer, trl.RewardTrainer, trl.GRPOTrainer, trl.RLOOTrainer)  # fmt: skip
+IMPORTED = (datasets, peft, torch, trl.SFTTrainer, trl.DPOTrainer, trl.KTOTrainer, trl.RewardTrainer, trl.GRPOTrainer, trl.RLOOTrainer, sdft.SDFTTrainer)  # fmt: skip
 
 
 def become(wanted: "dict[str, object]") -> None:

@@ -25,7 +25,9 @@ COLUMNS = {
     "trl/kto": {"prompt", "completion", "label"},
     "trl/rm": {"prompt", "chosen", "rejected"},
     "trl/grpo": {"prompt", "answer"},
+    "trl/grpo-judge": {"prompt", "reference"},
     "trl/rloo": {"prompt", "answer"},
+    "trl/opsd": {"prompt", "solution"},
 }
 
 
