@@ -66,7 +66,7 @@ def test_the_version_is_told(tp: Tp) -> None:
         (("ls", "extra"), "extra"),
         (("job", "ls", "--limit", "0"), "--limit"),
         (("job", "ls", "--phase", "done"), "succeeded"),
-        (("methods", "a", "b"), "one method"),
+        (("methods", "show", "a", "b"), "one method"),
         (("validate",), "lab"),
     ],
 )

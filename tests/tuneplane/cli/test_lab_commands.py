@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.tuneplane.cli.conftest import Answer, Tp, tree
-from tuneplane.recipes.index import catalog_digest
+from tuneplane.recipes.index import catalog_digest, methods
 
 CONFIG = "experiments/first/config.yaml"
 LOCK = "experiments/first/recipe.lock.json"
@@ -53,6 +53,33 @@ def test_json_of_every_listing(tp: Tp, lab: Path) -> None:
 def test_methods_are_listed_and_shown(tp: Tp) -> None:
     assert tp("methods", "list").out == tp("methods").out
     assert "trl/" not in tp("methods", "--framework", "custom").out
+    assert "did you mean “trl”?" in refused(tp("methods", "--framework", "trll", code=3))
+    lines = tp("methods").out.splitlines()
+    assert [line for line in lines if line and not line.startswith(" ")] == sorted(
+        {f"{item['framework']} {item['framework_version']}" for item in tp("methods", "--json").json["items"]}
+    )
+    assert len([line for line in lines if line.startswith("  ")]) == len(methods())
+
+
+@pytest.mark.parametrize(
+    ("words", "found", "absent"),
+    [
+        (("sft",), "trl/sft", "trl/grpo"),
+        (("preference", "TRL"), "trl/dpo", "trl/sft"),
+        (("偏好",), "trl/dpo", "trl/sft"),
+        (("list", "reward"), "trl/rm", "custom/custom"),
+    ],
+)
+def test_methods_are_found_by_words(tp: Tp, words: tuple[str, ...], found: str, absent: str) -> None:
+    names = [item["name"] for item in tp("methods", *words, "--json").json["items"]]
+    assert found in names
+    assert absent not in names
+    assert f"  {found} " in tp("methods", *words).out
+
+
+def test_words_that_no_method_has_name_the_nearest(tp: Tp) -> None:
+    assert "did you mean “trl/grpo”?" in refused(tp("methods", "trl-grpo", code=3))
+    assert "tp methods" in refused(tp("methods", "zzzz", "sft", code=3))
     shown = tp("methods", "show", "trl/grpo")
     assert shown.out == tp("methods", "trl/grpo").out
     assert "learning_rate" in shown.out
@@ -192,7 +219,7 @@ def test_an_unknown_method_is_refused_with_the_nearest(tp: Tp, lab: Path, method
     before = tree(lab)
     assert words in refused(tp("new", "second", "--method", method, code=3))
     assert tree(lab) == before
-    if method:
+    if "/" in method:
         assert "[method-unknown]" in refused(tp("methods", method, code=3))
 
 

@@ -151,7 +151,7 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
             "/ingest/": words.MAX_BATCH_BYTES,
             "/api/v1/packages/": settings.package_max_mb * MIB,
             "/api/v1/jobs": 4 * MIB,
-            "/api/v1/organisation/": 96 * MIB,  # base64 of the most that recipes may be
+            "/api/v1/organisation/": 48 * MIB,  # base64 of the most that recipes may be
             "/api/v1/sweeps": 4 * MIB,
         },
     )

@@ -40,6 +40,8 @@ TREE: dict[str, Command | Group] = {
             "diff": Command(N_("Show how a lock differs from the catalog"), f"{_HERE}.recipe_diff"),
             "upgrade": Command(N_("Move locks to the newest recipe and runtime"), f"{_HERE}.recipe_upgrade"),
             "compile": Command(N_("Check a directory of an organisation's recipes"), f"{_HERE}.recipe_compile"),
+            "publish": Command(N_("Publish an organisation's recipes on a console"), f"{_HERE}.recipe_publish"),
+            "fetch": Command(N_("Get the organisation's recipes of a console"), f"{_HERE}.recipe_fetch"),
         },
         LAB,
     ),

@@ -22,13 +22,11 @@ from tuneplane.i18n import _
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @json_option
 def command(directory: Path, as_json: bool) -> None:
-    import json
-
-    from tuneplane.recipes.index import CATALOG, INDEX_FILE
+    from tuneplane.recipes.index import built_in_index
     from tuneplane.recipes.organisation import compile_directory
 
     # The built-in index alone: a directory that is on the path already would clash with itself.
-    found = compile_directory(json.loads((CATALOG / INDEX_FILE).read_bytes()), directory.absolute())
+    found = compile_directory(built_in_index(), directory.absolute())
     items: list[dict[str, Any]] = [
         {
             "name": name,

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
+from tuneplane.cli.catalogs import compare_catalogs
 from tuneplane.cli.submit_values import Values
 from tuneplane.client.http import Console
 from tuneplane.client.replies import to_refusal
@@ -129,6 +130,7 @@ def ask_admission(console: Console, made: Draft) -> DryRun | None:
     When only the pools are wrong, admission is asked about the rest with a pool that every console has; when the lock is, with the one
     that will mend it.
     """
+    made.refusals = compare_catalogs(console, made.checked, made.refusals)
     spec = jobspec(made, made.pools or make_pools([CPU_PROFILE], None)[0], _mended_lock(made.checked))
     if spec is None:
         return None

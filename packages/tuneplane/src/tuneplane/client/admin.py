@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
 from typing import Any, NotRequired, TypedDict
 from urllib.parse import quote
 
@@ -66,6 +67,13 @@ class Administration(Console):
     def set_disabled(self, username: str, *, disabled: bool) -> User:
         verb = "disable" if disabled else "enable"
         return self._call("POST", f"/admin/users/{_part(username)}/{verb}", User, repeat=True)
+
+    # --- recipes of the organisation ------------------------------------------------------------------------------
+
+    def publish_recipes(self, files: Mapping[str, bytes]) -> types.Catalog:
+        """Replace what was published (path -> content), all of it or nothing; the catalog as it is then."""
+        body = {"files": {name: b64encode(content).decode() for name, content in files.items()}}
+        return self._call("PUT", "/organisation/recipes", types.Catalog, json=body, repeat=True)
 
     # --- quotas ---------------------------------------------------------------------------------------------------
 

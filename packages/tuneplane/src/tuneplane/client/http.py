@@ -10,6 +10,7 @@ Every call raises one of: `RefusedError` (with every refusal), `NotSignedInError
 from __future__ import annotations
 
 import time
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -91,6 +92,14 @@ class Console:
     def manifest(self, method: str) -> dict[str, Any]:
         """The recipe's manifest as this console has it; `method` is `<framework>/<method>`."""
         return self._get(f"/catalog/{quote(method, safe='/')}", dict[str, Any])
+
+    def organisation_recipes(self) -> dict[str, bytes]:
+        """Path -> content of the recipes that were published on this console."""
+        answer: types.RecipeFiles = self._get("/organisation/recipes", types.RecipeFiles)
+        try:
+            return {name: b64decode(text, validate=True) for name, text in answer["files"].items()}
+        except ValueError:
+            raise odd(self.server, _("a file that it sends is not base64")) from None
 
     def hardware(self) -> types.Hardware:
         return self._get("/hardware", types.Hardware)

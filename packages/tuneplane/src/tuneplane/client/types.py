@@ -89,6 +89,12 @@ class MethodDigests(TypedDict):
     template_digest: NotRequired[str]
 
 
+class RecipeFiles(TypedDict):
+    """Path -> content in base64."""
+
+    files: dict[str, str]
+
+
 class Catalog(TypedDict):
     digest: str
     methods: dict[str, MethodDigests]

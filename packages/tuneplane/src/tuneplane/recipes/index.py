@@ -35,13 +35,19 @@ _chosen_path: tuple[Path, ...] | None = None
 def load_index(catalog: Path = CATALOG) -> dict[str, Any]:
     """The whole index; the values are shared, do not change them. Raises `RefusedError` when the recipes of an organisation do not
     make a catalog (`recipe-invalid`, `recipe-clash`)."""
-    index: dict[str, Any] = json.loads((catalog / INDEX_FILE).read_bytes())
+    index = built_in_index(catalog)
     directories = recipe_path() if catalog == CATALOG else ()
     if not directories:
         return index
     from tuneplane.recipes.organisation import joined
 
     return joined(index, directories, kept=_chosen_path is None)
+
+
+def built_in_index(catalog: Path = CATALOG) -> dict[str, Any]:
+    """The index as it was compiled, without recipes of organisations."""
+    index: dict[str, Any] = json.loads((catalog / INDEX_FILE).read_bytes())
+    return index
 
 
 def recipe_path() -> tuple[Path, ...]:

@@ -21,7 +21,7 @@ from tuneplane.recipes.index import CATALOG, COMMON_FILE, MANIFEST_FILE
 from tuneplane.recipes.template import LEFT_OUT
 
 MAX_FILES = 5000
-MAX_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 32 * 1024 * 1024
 KEPT = 16  # compiled catalogs that a client keeps
 _PARTS = ("digest", "methods", "schemas", "homes", "organisations")
 
@@ -32,7 +32,7 @@ def joined(built_in: Mapping[str, Any], directories: Sequence[Path], *, kept: bo
 
     `kept`: look for it in the user's home first, and keep it there. Raises `RefusedError` with everything that is wrong with the directories.
     """
-    key = _key(built_in, {directory: _contents(directory) for directory in directories})
+    key = _key(built_in, {directory: contents(directory) for directory in directories})
     folder = _folder() if kept else None
     added = _read_kept(folder, key)
     if added is None:
@@ -51,7 +51,7 @@ def compile_directory(built_in: Mapping[str, Any], directory: Path) -> dict[str,
     templates, `recipe-clash` for names that are built in."""
     from tuneplane.recipes.compile import CatalogError, build_index
 
-    _contents(directory)
+    contents(directory)
     try:
         index = build_index(directory, CATALOG)
     except CatalogError as error:
@@ -106,8 +106,8 @@ def _without_adapter(methods: Mapping[str, Any], directory: Path) -> list[Refusa
     ]
 
 
-def _contents(directory: Path) -> dict[str, str]:
-    """Path below the directory -> digest, of every file that its catalog is made of."""
+def contents(directory: Path) -> dict[str, str]:
+    """Path below the directory -> digest, of every file that its catalog is made of. Raises `RefusedError` (`recipe-invalid`)."""
     if not directory.is_dir():
         message = _("there is no directory {path}").format(path=directory)
         raise RefusedError([Refusal("recipe-invalid", message, _path_hint(), file=str(directory))])

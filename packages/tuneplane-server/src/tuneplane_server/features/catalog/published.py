@@ -7,21 +7,19 @@ looked yet still reads it.
 
 from __future__ import annotations
 
-import json
-import os
 import secrets
 import shutil
 import time
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from tuneplane.contract.names import is_segment
 from tuneplane.contract.refusals import Refusal, RefusedError
-from tuneplane.i18n import _
 from tuneplane.lab.files import replace_file
-from tuneplane.recipes.index import CATALOG, INDEX_FILE
-from tuneplane.recipes.organisation import MAX_BYTES, MAX_FILES, compile_directory
+from tuneplane.recipes.index import built_in_index
+from tuneplane.recipes.organisation import compile_directory
+from tuneplane.recipes.recipe_files import write_files
 
 KEPT_SECONDS = 24 * 3600.0
 _POINTER = "current"
@@ -54,15 +52,13 @@ class PublishedRecipes:
 
         Raises `RefusedError` (`recipe-invalid`, `recipe-clash`) and changes nothing when they are not sound.
         """
-        _check_names(files)
         if not files:
             (self._folder / _POINTER).unlink(missing_ok=True)
             return {"methods": {}}
         tree = self._folder / secrets.token_hex(8)
         try:
-            for name, content in files.items():
-                _write(tree / name, content)
-            index = compile_directory(json.loads((CATALOG / INDEX_FILE).read_bytes()), tree)
+            write_files(tree, files)
+            index = compile_directory(built_in_index(), tree)
             replace_file(self._folder / _POINTER, tree.name.encode())
         except RefusedError as error:
             shutil.rmtree(tree, ignore_errors=True)
@@ -78,33 +74,6 @@ class PublishedRecipes:
         for tree in self._folder.iterdir():
             if tree != current and tree.is_dir() and tree.stat().st_mtime < before:
                 shutil.rmtree(tree, ignore_errors=True)
-
-
-def _check_names(files: Mapping[str, bytes]) -> None:
-    size = sum(len(content) for content in files.values())
-    if len(files) > MAX_FILES or size > MAX_BYTES:
-        message = _("these are more than {files} files or {size} MB").format(files=MAX_FILES, size=MAX_BYTES >> 20)
-        raise RefusedError([Refusal("recipe-invalid", message, field="files")])
-    folders = {str(folder) for name in files for folder in PurePosixPath(name).parents}
-    wrong = [name for name in files if not _is_sound(name) or name in folders]
-    if wrong:
-        message = _("“{name}” cannot be the path of a recipe's file").format(name=wrong[0][:80])
-        hint = _("a path is <framework>/<method>/recipe.yaml, <framework>/<method>/template/… or the like")
-        raise RefusedError([Refusal("recipe-invalid", message, hint, field="files")])
-
-
-def _is_sound(name: str) -> bool:
-    parts = PurePosixPath(name).parts
-    plain = name == "/".join(parts) and 2 <= len(parts) <= 12 and len(name) <= 400 and name.isprintable()
-    return plain and all(part not in (".", "..") and not part.startswith("/") and len(part) <= 200 for part in parts)
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _below(refusal: Refusal, tree: Path) -> Refusal:
