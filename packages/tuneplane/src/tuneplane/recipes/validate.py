@@ -17,6 +17,7 @@ from tuneplane.recipes.index import CATALOG, Entry, config_keys, nearest, neares
 from tuneplane.recipes.values import Problem, check_finite, check_value, found_words, parse_text
 
 Positions = Mapping[str, tuple[str, int]]
+INTERPOLATING = ("overrides", "hydra")  # config modes of frameworks that read their configuration with OmegaConf
 
 
 def check_config(
@@ -41,6 +42,8 @@ def check_config(
             refusals.append(_owned(key, owned[holder], positions))
         elif keys is None:
             refusals += _placed(key, list(check_finite(key, value)), positions)
+        elif (key in keys or key in sections) and _interpolates(value, entry):
+            continue
         elif key in keys:
             refusals += _placed(key, check_value(key, value, keys[key]), positions)
         elif key in sections:
@@ -49,6 +52,12 @@ def check_config(
             refusals.append(_unknown(entry, key, [*keys, *owned], positions))
     values, wrong = parse_set_values(entry, set_values or {}, framework_version, catalog)
     return [*refusals, *wrong, *_missing(entry, config, values, positions)]
+
+
+def _interpolates(value: Any, entry: Entry) -> bool:
+    """The value is computed from other keys by OmegaConf, `${policy.model_name}`: nobody knows it before the job does."""
+    mode = entry["manifest"]["adapter_options"]["config_mode"]
+    return mode in INTERPOLATING and isinstance(value, str) and "${" in value
 
 
 def owning(path: str, owned: Mapping[str, str]) -> str:
@@ -200,6 +209,8 @@ def _missing(entry: Entry, config: Mapping[str, Any], values: Mapping[str, Any],
 
 
 def _missing_from(config: Mapping[str, Any], path: str, positions: Positions) -> bool:
+    if path in config:  # flags are written with their dots
+        return config[path] is None
     value: Any = config
     for part in path.split("."):
         if not isinstance(value, dict) or part not in value:

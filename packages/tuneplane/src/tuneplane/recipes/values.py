@@ -23,7 +23,7 @@ class Problem(NamedTuple):
 
 
 def check_value(key: str, value: Any, spec: Mapping[str, Any]) -> list[Problem]:
-    """Everything wrong with the value of `key`. `spec`: {type: [int float bool str dict list list[…] any], nullable, choices, min, max, exclusive_min, exclusive_max}."""
+    """Everything wrong with the value of `key`. `spec`: {type: [int float bool str dict list list[…] any], nullable, choices, length (of a list), min, max, exclusive_min, exclusive_max}."""
     unfit = list(check_finite(key, value))
     if unfit:
         return unfit
@@ -32,12 +32,19 @@ def check_value(key: str, value: Any, spec: Mapping[str, Any]) -> list[Problem]:
     if not any(_fits(value, kind) for kind in spec["type"]):
         return _wrong_items(key, value, spec) or [Problem("param-type", *_wrong_type(key, value, spec))]
     if isinstance(value, list):
-        return [
+        return _check_length(key, value, spec) or [
             problem._replace(at=f"[{index}]")
             for index, item in enumerate(value)
             for problem in _check_plain(f"{key}[{index}]", item, spec)
         ]
     return _check_plain(key, value, spec)
+
+
+def _check_length(key: str, value: list[Any], spec: Mapping[str, Any]) -> list[Problem]:
+    if len(value) == spec.get("length", len(value)):
+        return []
+    message = _("{key} must have {wanted} items, not {found}").format(key=key, wanted=spec["length"], found=len(value))
+    return [Problem("param-range", message)]
 
 
 def check_finite(key: str, value: Any, at: str = "") -> Iterator[Problem]:
