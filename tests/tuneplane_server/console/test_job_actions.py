@@ -13,9 +13,7 @@ from tests.tuneplane_server.jobs.test_steering import end, jobs_there_are, pause
 from tuneplane_server.domain.transitions import Event
 from tuneplane_server.features.accounts.principal import Principal
 
-pytestmark = ON_SQLITE
-
-pytestmark = pytest.mark.usefixtures("ada")
+pytestmark = [ON_SQLITE, pytest.mark.usefixtures("ada")]
 
 
 @pytest.fixture
@@ -35,7 +33,7 @@ def actions(text: str, job: str) -> set[str]:
 
 def field(text: str, action: str, name: str) -> str:
     """A hidden field of a form."""
-    form = re.search(rf'<form method="post" action="[^"]*/{action}".*?</form>', text, re.DOTALL)
+    form = re.search(rf'<form [^>]*action="[^"]*/{action}".*?</form>', text, re.DOTALL)
     assert form is not None
     value = re.search(rf'name="{name}" value="([^"]*)"', form[0])
     assert value is not None
