@@ -89,6 +89,13 @@ def test_what_is_wrong_is_refused_where_it_stands(demo: LabOnDisk, text: str, li
     assert found.file == str(demo.experiment.config)
 
 
+def test_keys_that_a_framework_has_below_eval_stay_with_it(demo: LabOnDisk) -> None:
+    found = load(demo, "eval:\n  suites: [gsm8k]\n  steps: 4\n")
+    assert found.values["eval"] == {"steps": 4}
+    assert found.shared.evaluation == {"suites": ["gsm8k"]}
+    assert found.positions["eval.steps"][1] == 3
+
+
 def test_a_misspelt_key_gets_the_nearest_name(demo: LabOnDisk) -> None:
     (found,) = refusals(lambda: load(demo, "eval: {suits: [x]}\n"))
     assert "suites" in found.hint

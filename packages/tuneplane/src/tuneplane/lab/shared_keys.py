@@ -1,7 +1,7 @@
 """The keys that mean the same in every framework's config (surface §1): taken out of `config.yaml`, checked, shaped as in the JobSpec.
 
 `data.train`, `data.validation` {dataset | path, split}, `data.{volumes, output_dataset, environment, taskset, quality}` and
-`eval` {suites, gates, on_checkpoint}. Everything else below `data` stays with the framework, which has its own keys there.
+`eval` {suites, gates, on_checkpoint}. Everything else below `data` and `eval` stays with the framework, which has its own keys there.
 """
 
 from __future__ import annotations
@@ -46,10 +46,25 @@ def split_shared(
         native["data"] = own
         if not own:
             del native["data"]
-    evaluation = native.pop("eval", None)
-    if evaluation is not None:
-        check.evaluation(evaluation)
-    return native, SharedKeys(data, evaluation if isinstance(evaluation, dict) else {}), check.refusals
+    evaluation = _take_evaluation(native, check)
+    return native, SharedKeys(data, evaluation), check.refusals
+
+
+def _take_evaluation(native: dict[str, Any], check: _Check) -> dict[str, Any]:
+    """Move our keys below `eval` out of the config; a framework's own keys there stay."""
+    found = native.pop("eval", None)
+    if found is not None and not isinstance(found, dict):
+        check.refuse("eval", _("eval must hold keys and values"), check.known(EVAL_KEYS))
+    if not isinstance(found, dict):
+        return {}
+    taken = {key: found[key] for key in EVAL_KEYS if key in found}
+    rest = {key: value for key, value in found.items() if key not in EVAL_KEYS}
+    check.evaluation(taken)
+    for key in rest:
+        check.nearly(f"eval.{key}", key, EVAL_KEYS)
+    if rest:
+        native["eval"] = rest
+    return taken
 
 
 def _take_split(own: dict[str, Any], split: str, data: dict[str, Any], check: _Check) -> None:
@@ -99,12 +114,12 @@ class _Check:
     def misspelt(self, rest: Mapping[str, Any]) -> None:
         """What is left below `data` is the framework's, unless it is nearly one of ours."""
         for key, value in rest.items():
-            self._nearly(f"data.{key}", key, (*SPLITS, *DATA_KEYS))
+            self.nearly(f"data.{key}", key, (*SPLITS, *DATA_KEYS))
             if key in SPLITS and isinstance(value, dict):
                 for inner in value:
-                    self._nearly(f"data.{key}.{inner}", inner, ("dataset", "path"))
+                    self.nearly(f"data.{key}.{inner}", inner, ("dataset", "path"))
 
-    def _nearly(self, at: str, key: str, known: tuple[str, ...]) -> None:
+    def nearly(self, at: str, key: str, known: tuple[str, ...]) -> None:
         from difflib import get_close_matches
 
         close = get_close_matches(key, known, n=1, cutoff=0.8)
@@ -131,13 +146,7 @@ class _Check:
         if "quality" in data and not isinstance(data["quality"], dict):
             self.refuse("data.quality", _("data.quality must hold keys and values"))
 
-    def evaluation(self, value: Any) -> None:
-        if not isinstance(value, dict):
-            self.refuse("eval", _("eval must hold keys and values"), self._known(EVAL_KEYS))
-            return
-        for key in value:
-            if key not in EVAL_KEYS:
-                self.unknown(f"eval.{key}", key, EVAL_KEYS)
+    def evaluation(self, value: Mapping[str, Any]) -> None:
         suites = value.get("suites", [])
         if not isinstance(suites, list) or not all(isinstance(item, str) and item for item in suites):
             self.refuse("eval.suites", _("eval.suites must be a list of names"))
@@ -155,7 +164,7 @@ class _Check:
 
     def gate(self, at: str, gate: Any) -> None:
         if not isinstance(gate, dict):
-            self.refuse(at, _("a gate must hold keys and values"), self._known(("metric", *GATE_BOUNDS)))
+            self.refuse(at, _("a gate must hold keys and values"), self.known(("metric", *GATE_BOUNDS)))
             return
         for key in gate:
             if key not in ("metric", *GATE_BOUNDS):
@@ -164,7 +173,7 @@ class _Check:
             self.refuse(at, _("a gate needs the name of a metric"), _("for example metric: validation/accuracy"))
         bounds = [key for key in GATE_BOUNDS if key in gate]
         if not bounds:
-            self.refuse(at, _("a gate needs a bound"), self._known(GATE_BOUNDS))
+            self.refuse(at, _("a gate needs a bound"), self.known(GATE_BOUNDS))
         for key in bounds:
             if isinstance(gate[key], bool) or not isinstance(gate[key], int | float):
                 self.refuse(f"{at}.{key}", _("{key} must be a number").format(key=key))
@@ -176,7 +185,7 @@ class _Check:
         from difflib import get_close_matches
 
         close = get_close_matches(key, known, n=1)
-        hint = _("did you mean “{name}”?").format(name=close[0]) if close else self._known(known)
+        hint = _("did you mean “{name}”?").format(name=close[0]) if close else self.known(known)
         self.refuse(at, _("there is no key “{key}” here").format(key=key), hint, code="param-unknown")
 
     def refuse(self, at: str, message: str, hint: str = "", code: str = "config-invalid") -> None:
@@ -184,7 +193,7 @@ class _Check:
         self.refusals.append(Refusal(code, message, hint, field=at, file=file, line=line))
 
     @staticmethod
-    def _known(keys: tuple[str, ...]) -> str:
+    def known(keys: tuple[str, ...]) -> str:
         return _("known keys: {keys}").format(keys=", ".join(keys))
 
 
