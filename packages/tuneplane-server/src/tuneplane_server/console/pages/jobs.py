@@ -13,9 +13,9 @@ from tuneplane_server.console.i18n import _
 from tuneplane_server.console.pages.reader import Reader, pages_of, services_of
 from tuneplane_server.console.views import jobs as view
 from tuneplane_server.features.accounts.principal import Principal
-from tuneplane_server.features.jobs.presenting import present_list
+from tuneplane_server.features.jobs.presenting import present_page
 from tuneplane_server.features.jobs.service import JobQuery
-from tuneplane_server.features.jobs.tables import JobRow
+from tuneplane_server.features.jobs.views import JobView
 from tuneplane_server.services import Services
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 from tuneplane_server.web.problems import ProblemError
@@ -49,13 +49,13 @@ async def jobs_page(
         text=q.strip() or None,
     )
     before = decode_cursor(cursor, str)[0] if cursor else None
-    rows, after = await services.jobs.list(reader, query, before=before, limit=PAGE)
+    jobs, after = await present_page(services, reader, query, before=before, limit=PAGE)
     part = "hx-request" in request.headers
     return pages_of(request).page(
         request,
         "jobs/_table.html" if part else "jobs/list.html",
         reader=reader,
-        jobs=await _presented(services, rows),
+        jobs=_shown(services, jobs),
         filters={"phase": known_phase, "project": project, "q": q},
         cursor=cursor,
         next_cursor="" if after is None else encode_cursor(after),
@@ -88,11 +88,8 @@ async def _frame(services: Services, reader: Principal) -> dict[str, Any]:
     return {"projects": sorted(names), "machine": " · ".join(free)}
 
 
-async def _presented(services: Services, rows: list[JobRow]) -> list[dict[str, Any]]:
-    return [
-        view.present(job.model_dump(by_alias=True), primary_metric(services, job.recipe.name))
-        for job in await present_list(services, rows)
-    ]
+def _shown(services: Services, jobs: list[JobView]) -> list[dict[str, Any]]:
+    return [view.present(job.model_dump(by_alias=True), primary_metric(services, job.recipe.name)) for job in jobs]
 
 
 def primary_metric(services: Services, method: str) -> str | None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from tuneplane.i18n import _
 from tuneplane_server.features.accounts.deps import Admin, Reader, Writer, client_address, services_of
 from tuneplane_server.features.accounts.principal import Principal
-from tuneplane_server.features.jobs.presenting import present, present_list
+from tuneplane_server.features.jobs.presenting import present, present_page
 from tuneplane_server.features.jobs.query import JobQuery, check_query
 from tuneplane_server.features.jobs.steering import Asked
 from tuneplane_server.features.jobs.views import EventView, JobView, event_view
@@ -91,10 +91,8 @@ async def list_jobs(
     query = JobQuery(owner=owner, project=name, phases=phases, experiment=experiment, text=text)
     check_query(query)
     before = decode_cursor(cursor, str)[0] if cursor else None
-    rows, after = await services.jobs.list(principal, query, before=before, limit=limit)
-    return JobPage(
-        items=await present_list(services, rows), next_cursor=None if after is None else encode_cursor(after)
-    )
+    items, after = await present_page(services, principal, query, before=before, limit=limit)
+    return JobPage(items=items, next_cursor=None if after is None else encode_cursor(after))
 
 
 @router.get("/{job_id}")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.domain.phases import LIVE, Phase
 from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.jobs.query import JobQuery
+from tuneplane_server.features.jobs.repo import BriefAttempt
 from tuneplane_server.features.jobs.resume_points import ResumePoint
 from tuneplane_server.features.jobs.state import held_back
 from tuneplane_server.features.jobs.tables import JobRow
@@ -15,6 +19,7 @@ from tuneplane_server.features.queue.service import Asked
 from tuneplane_server.features.queue.views import WaitingView, waiting_view
 
 if TYPE_CHECKING:
+    from tuneplane_server.features.jobs.service import Pools
     from tuneplane_server.services import Services
 
 
@@ -33,13 +38,47 @@ async def _resume_point(services: Services, row: JobRow) -> ResumePoint | None:
     return await services.resume_points.default(row)
 
 
+async def present_page(
+    services: Services, reader: Principal, query: JobQuery, *, before: str | None, limit: int
+) -> tuple[list[JobView], str | None]:
+    """(jobs newest first, without their specs; the id to go on from or None at the end)."""
+    async with services.database.session() as session:
+        rows, pools, after = await services.jobs.page(session, reader, query, before=before, limit=limit)
+        beside = await _beside(services, session, rows)
+    return await _listed(services, rows, pools, beside), after
+
+
 async def present_list(services: Services, rows: Sequence[JobRow]) -> list[JobView]:
-    """Jobs of a listing, without their specs."""
+    """Jobs that were read already, as a listing shows them."""
+    async with services.database.session() as session:
+        pools = await services.jobs.pools(session, [row.id for row in rows])
+        beside = await _beside(services, session, rows)
+    return await _listed(services, rows, pools, beside)
+
+
+class _Beside(NamedTuple):
+    """What is known of jobs beside their rows: run -> its attempts, run -> its latest metrics."""
+
+    attempts: Mapping[str, Sequence[BriefAttempt]]
+    latest: Mapping[str, dict[str, Any]]
+
+
+async def _beside(services: Services, session: AsyncSession, rows: Sequence[JobRow]) -> _Beside:
+    """In one session: to begin one costs about as much as to ask it something."""
     ids = [row.id for row in rows]
-    (attempts, pools), latest = await services.jobs.listed(ids), await services.latest_metrics(ids)
+    return _Beside(await services.jobs.brief_attempts(session, ids), await services.telemetry.latest_in(session, ids))
+
+
+async def _listed(services: Services, rows: Sequence[JobRow], pools: Pools, beside: _Beside) -> list[JobView]:
     waits = await _waits(services, rows)
     return [
-        job_view(row, attempts[row.id], latest.get(row.id), pools=pools.get(row.id, []), waiting=waits.get(row.id))
+        job_view(
+            row,
+            beside.attempts[row.id],
+            beside.latest.get(row.id),
+            pools=pools.get(row.id, []),
+            waiting=waits.get(row.id),
+        )
         for row in rows
     ]
 

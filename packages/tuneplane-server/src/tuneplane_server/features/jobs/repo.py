@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, String, and_, func, or_, select, true, type_coerce, update
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -36,12 +36,16 @@ async def list_readable(
     session: AsyncSession, principal: Principal, query: JobQuery, *, before: str | None, limit: int
 ) -> list[JobRow]:
     """Newest first; ids sort by time. Without their specs."""
-    statement = select(JobRow).options(_NO_SPEC).where(readable(principal), *_matching(query))
-    if query.phases:
-        statement = statement.where(JobRow.phase.in_(query.phases))
-    if before is not None:
-        statement = statement.where(JobRow.id < before)
-    return list(await session.scalars(statement.order_by(JobRow.id.desc()).limit(limit)))
+    return list(await session.scalars(_listing(select(JobRow), principal, query, before).limit(limit)))
+
+
+async def page_readable(
+    session: AsyncSession, principal: Principal, query: JobQuery, *, before: str | None, limit: int
+) -> list[tuple[JobRow, str]]:
+    """As `list_readable`, each with its JobSpec as it is stored, of which a listing shows a part."""
+    statement = _listing(select(JobRow, type_coerce(JobRow.spec, String)), principal, query, before)
+    found: list[Any] = list(await session.execute(statement.limit(limit)))
+    return [(row, spec) for row, spec in found]
 
 
 async def followers(session: AsyncSession, principal: Principal, job_id: str) -> list[JobRow]:
@@ -103,6 +107,17 @@ async def count_all(session: AsyncSession) -> dict[str, int]:
     return dict((await session.execute(statement)).all())
 
 
+def _listing[*Columns](
+    statement: Select[*Columns], principal: Principal, query: JobQuery, before: str | None
+) -> Select[*Columns]:
+    statement = statement.options(_NO_SPEC).where(readable(principal), *_matching(query))
+    if query.phases:
+        statement = statement.where(JobRow.phase.in_(query.phases))
+    if before is not None:
+        statement = statement.where(JobRow.id < before)
+    return statement.order_by(JobRow.id.desc())
+
+
 def _matching(query: JobQuery) -> list[ColumnElement[bool]]:
     filters = {JobRow.owner: query.owner, JobRow.project: query.project, JobRow.experiment: query.experiment}
     conditions: list[ColumnElement[bool]] = [column == value for column, value in filters.items() if value is not None]
@@ -145,22 +160,35 @@ async def attempts(session: AsyncSession, job_id: str) -> list[AttemptRow]:
 
 
 async def attempts_of(session: AsyncSession, job_ids: Sequence[str]) -> dict[str, list[AttemptRow]]:
-    return await _attempts_by_job(session, select(AttemptRow), job_ids)
-
-
-async def brief_attempts_of(session: AsyncSession, job_ids: Sequence[str]) -> dict[str, list[AttemptRow]]:
-    """As `attempts_of`, without what no listing shows: `outcome` and `placement` are not there to be read."""
-    unread = (defer(AttemptRow.outcome, raiseload=True), defer(AttemptRow.placement, raiseload=True))
-    return await _attempts_by_job(session, select(AttemptRow).options(*unread), job_ids)
-
-
-async def _attempts_by_job(
-    session: AsyncSession, query: Select[AttemptRow], job_ids: Sequence[str]
-) -> dict[str, list[AttemptRow]]:
     found: dict[str, list[AttemptRow]] = {job_id: [] for job_id in job_ids}
-    query = query.where(AttemptRow.job_id.in_(job_ids)).order_by(AttemptRow.job_id, AttemptRow.n)
+    query = select(AttemptRow).where(AttemptRow.job_id.in_(job_ids)).order_by(AttemptRow.job_id, AttemptRow.n)
     for row in await session.scalars(query):
         found[row.job_id].append(row)
+    return found
+
+
+class BriefAttempt(NamedTuple):
+    """What a listing shows of an attempt; the names are those of `AttemptRow`."""
+
+    job_id: str
+    n: int
+    phase: str
+    reason: dict[str, Any] | None
+    resume_from: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+# The table, not the mapped class: its rows cost half as much, and of a listing there are many.
+_ATTEMPTS: Any = AttemptRow.__table__.c
+_BRIEF = select(*(_ATTEMPTS[name] for name in BriefAttempt._fields)).order_by(_ATTEMPTS.job_id, _ATTEMPTS.n)
+
+
+async def brief_attempts_of(session: AsyncSession, job_ids: Sequence[str]) -> dict[str, list[BriefAttempt]]:
+    found: dict[str, list[BriefAttempt]] = {job_id: [] for job_id in job_ids}
+    for row in await session.execute(_BRIEF.where(_ATTEMPTS.job_id.in_(job_ids))):
+        found[row[0]].append(BriefAttempt(*row))
     return found
 
 

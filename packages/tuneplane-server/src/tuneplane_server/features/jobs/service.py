@@ -19,12 +19,14 @@ from tuneplane_server.features.audit.service import AuditEntry, AuditService
 from tuneplane_server.features.jobs import misfits, repo
 from tuneplane_server.features.jobs.ledger import Ledger
 from tuneplane_server.features.jobs.query import JobQuery
+from tuneplane_server.features.jobs.repo import BriefAttempt
 from tuneplane_server.features.jobs.spec_parts import pools_of_spec
 from tuneplane_server.features.jobs.submission import DryRun, Request, Submissions
 from tuneplane_server.features.jobs.tables import AttemptRow, JobEventRow, JobRow
 from tuneplane_server.web.problems import ProblemError, not_found
 
 type JobRows = list[JobRow]  # inside the service, `list` is its own method
+type Pools = Mapping[str, Sequence[dict[str, Any]]]
 
 
 class JobService:
@@ -72,6 +74,15 @@ class JobService:
             )
         return rows[:limit], rows[limit - 1].id if len(rows) > limit else None
 
+    async def page(
+        self, session: AsyncSession, principal: Principal, query: JobQuery, *, before: str | None, limit: int
+    ) -> tuple[JobRows, Pools, str | None]:
+        """(jobs as `list` gives them, run -> the pools of its JobSpec, the id to go on from or None at the end)."""
+        found = await repo.page_readable(session, principal, query, before=before, limit=limit + 1)
+        rows = [row for row, _spec in found[:limit]]
+        pools = {row.id: pools_of_spec(spec) for row, spec in found[:limit]}
+        return rows, pools, rows[-1].id if len(found) > limit else None
+
     async def counts(self, principal: Principal, query: JobQuery) -> dict[str, int]:
         """Phase -> number of jobs that match the query, whatever phases it names."""
         async with self._database.session() as session:
@@ -107,12 +118,15 @@ class JobService:
         async with self._database.session() as session:
             return await repo.attempts_of(session, job_ids)
 
-    async def listed(self, job_ids: Sequence[str]) -> tuple[Mapping[str, Sequence[AttemptRow]], Mapping[str, Any]]:
-        """(run -> its attempts, run -> the pools of its JobSpec) of jobs that the caller was already shown."""
-        async with self._database.session() as session:
-            attempts = await repo.brief_attempts_of(session, job_ids)
-            specs = await repo.specs_as_text(session, job_ids)
-        return attempts, {job_id: pools_of_spec(text) for job_id, text in specs}
+    async def brief_attempts(
+        self, session: AsyncSession, job_ids: Sequence[str]
+    ) -> Mapping[str, Sequence[BriefAttempt]]:
+        """As `attempts`, what a listing shows of them."""
+        return await repo.brief_attempts_of(session, job_ids)
+
+    async def pools(self, session: AsyncSession, job_ids: Sequence[str]) -> Pools:
+        """Run -> the pools of its JobSpec, of jobs that the caller was already shown."""
+        return {job_id: pools_of_spec(text) for job_id, text in await repo.specs_as_text(session, job_ids)}
 
     async def followers(self, principal: Principal, job_id: str) -> Sequence[JobRow]:
         """The runs that repeat or go on from this one, oldest first; those that the caller may see."""

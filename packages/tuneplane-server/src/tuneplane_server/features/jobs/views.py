@@ -14,6 +14,7 @@ from tuneplane_server.domain.conditions import condition_message
 from tuneplane_server.domain.phases import TERMINAL
 from tuneplane_server.domain.reasons import REASONS, fill
 from tuneplane_server.features.jobs.event_texts import event_text, why_no_more
+from tuneplane_server.features.jobs.repo import BriefAttempt
 from tuneplane_server.features.jobs.resume_points import ResumePoint, point_at
 from tuneplane_server.features.jobs.tables import AttemptRow, JobEventRow, JobRow
 from tuneplane_server.features.queue.views import WaitingView
@@ -142,12 +143,12 @@ class JobLinks:
 
 def job_view(
     row: JobRow,
-    attempts: Sequence[AttemptRow],
+    attempts: Sequence[AttemptRow | BriefAttempt],
     latest: dict[str, Any] | None = None,
     *,
     links: JobLinks | None = None,
     waiting: WaitingView | None = None,
-    pools: list[dict[str, Any]] | None = None,
+    pools: Sequence[dict[str, Any]] | None = None,
 ) -> JobView:
     """`latest`: metric -> {step, value, time}. Listings read no specs: they give the `pools` of it, and leave the links out."""
     return JobView(
@@ -174,7 +175,7 @@ def job_view(
         created_at=row.created_at,
         started_at=row.started_at,
         finished_at=row.finished_at,
-        pools=row.spec["spec"]["resources"]["pools"] if pools is None else pools,
+        pools=row.spec["spec"]["resources"]["pools"] if pools is None else list(pools),
         simulated=row.simulated,
         runtime=_runtime_view(row),
         waiting=waiting,
@@ -229,7 +230,7 @@ def _runtime_view(row: JobRow) -> RuntimeView:
     return RuntimeView(**row.runtime, ran_in=handle.get("runtime") or None, isolated=handle.get("isolated"))
 
 
-def _attempt_view(row: AttemptRow) -> AttemptView:
+def _attempt_view(row: AttemptRow | BriefAttempt) -> AttemptView:
     return AttemptView(
         n=row.n,
         phase=row.phase,

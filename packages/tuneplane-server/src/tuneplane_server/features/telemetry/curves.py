@@ -66,7 +66,13 @@ class CurveReader:
     async def latest_of(self, job_ids: Sequence[str], rank: int = 0) -> dict[str, dict[str, dict[str, Any]]]:
         """run -> metric -> {step, value, time}, of the newest attempt that has the metric."""
         async with self._database.session() as session:
-            rows = await metrics.latest_of_runs(session, job_ids, rank, NAMES_SHOWN)
+            return await self.latest_in(session, job_ids, rank)
+
+    async def latest_in(
+        self, session: AsyncSession, job_ids: Sequence[str], rank: int = 0
+    ) -> dict[str, dict[str, dict[str, Any]]]:
+        """As `latest_of`, in a session that is there already."""
+        rows = await metrics.latest_of_runs(session, job_ids, rank, NAMES_SHOWN)
         result: dict[str, dict[str, dict[str, Any]]] = {job_id: {} for job_id in job_ids}
         for job_id, series in rows:  # by attempt: the newest comes last
             result[job_id][series.name] = _latest(series)

@@ -106,6 +106,12 @@ class TelemetryService:
         """run -> metric -> {step, value, time}, of the newest attempt that has the metric."""
         return await self.curves.latest_of(job_ids, rank)
 
+    async def latest_in(
+        self, session: AsyncSession, job_ids: Sequence[str], rank: int = 0
+    ) -> dict[str, dict[str, dict[str, Any]]]:
+        """As `latest_of`, in a session that is there already."""
+        return await self.curves.latest_in(session, job_ids, rank)
+
     async def events(
         self, job_id: str, names: Sequence[str], *, attempt: int | None = None, limit: int = 100
     ) -> list[RunEvent]:
