@@ -63,7 +63,7 @@ def _as_planned(seen: Preview | None, plan: dict[str, Any] | None) -> Preview | 
     if seen is None or not plan or not plan.get("argv_preview"):
         return seen
     env = dict(sorted({**seen.env, **plan.get("env", {})}.items()))
-    return Preview(list(plan["argv_preview"]), seen.cwd, env, dict(plan.get("files", {})))
+    return Preview(list(plan["argv_preview"]), seen.cwd, env, dict(plan.get("files", {})), seen.others)
 
 
 def _as_json(
@@ -95,7 +95,10 @@ def _write_text(
         _section(_("JobSpec"), json.dumps(spec, indent=2, ensure_ascii=False))
     _section(_("Admission"), _admission(made, answer, why_not))
     if seen is not None:
-        _section(_("Command"), f"cd {seen.cwd}\n{_shell(seen.command)}")
+        title = _("Command of machine {rank}").format(rank=0) if seen.others else _("Command")
+        _section(title, f"cd {seen.cwd}\n{_shell(seen.command)}")
+        for rank, command in seen.others.items():
+            _section(_("Command of machine {rank}").format(rank=rank), f"cd {seen.cwd}\n{_shell(command)}")
         _section(_("Environment"), fields((name, clean(value)) for name, value in seen.env.items()).rstrip())
         for name, text in seen.files.items():
             _section(_("File {name}").format(name=name), text.rstrip())

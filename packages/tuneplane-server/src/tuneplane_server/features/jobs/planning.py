@@ -10,6 +10,7 @@ from typing import Any
 
 from tuneplane.contract.jobspec import JobSpec
 from tuneplane.contract.refusals import Refusal, RefusedError
+from tuneplane.lab.preview import planned_machine
 from tuneplane_server.domain.placement import PoolRequest
 from tuneplane_server.executors.port import Executor
 from tuneplane_server.features.accounts.principal import Principal
@@ -108,9 +109,7 @@ class Planner:
             resume_from=None,
         )
         capsule = build_capsule(given, self.storage).to_json()
-        machine = adapters.Machine(
-            count=capsule["topology"]["machine_count"], gpus_per_node=spec.spec.resources.pools[0].gpus_per_node
-        )
+        machine = planned_machine(capsule["topology"]["pools"], 0)
         try:
             command = adapters.compile(capsule, machine)
         except adapters.AdapterError:
