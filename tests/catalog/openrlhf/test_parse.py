@@ -229,3 +229,23 @@ def test_the_schema_is_what_the_installed_openrlhf_says_and_a_difference_is_seen
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1, done.stderr
     assert [line.split(" is not what")[0] for line in done.stderr.splitlines()] == [str(path) for path in changed]
+
+
+def test_the_reward_function_of_the_templates_scores_answers(python: Path) -> None:
+    """As OpenRLHF's engines call it: query = prompt and answer, special tokens included."""
+    files = {
+        index.CATALOG / method / "template/reward_func.py"
+        for method in METHODS
+        if method.split("/")[1] not in ("sft", "dpo", "rm")
+    }
+    assert len({file.read_bytes() for file in files}) == 1
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from reward_func import reward_func\n"
+        "prompts = ['<|user|>7 + 4?<|assistant|>'] * 3\n"
+        "answers = ['11<|end|>', 'It is 11.', '7 and 4 make 12']\n"
+        "found = reward_func([p + a for p, a in zip(prompts, answers)], prompts, ['11'] * 3)\n"
+        "print(found['rewards'].tolist(), found['scores'].tolist())"
+    )
+    command = [python, "-B", "-c", code, next(iter(files)).parent]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[1.5, 1.0, 0.0] [1.0, 1.0, 0.0]"

@@ -20,7 +20,9 @@ def only_number(answer: str) -> float:
 
 def reward_func(queries, prompts, labels, **kwargs):
     """`queries` are prompt and answer as text, special tokens included. What is in `extra_logs` gets a curve of its own."""
-    answers = [re.sub(r"<\|[^|]*\|>|</s>", "", query[len(prompt) :]) for query, prompt in zip(queries, prompts)]
-    right = torch.tensor([correct(answer, label) for answer, label in zip(answers, labels)])
+    answers = [
+        re.sub(r"<\|[^|]*\|>|</s>", "", query[len(prompt) :]) for query, prompt in zip(queries, prompts, strict=True)
+    ]
+    right = torch.tensor([correct(answer, label) for answer, label in zip(answers, labels, strict=True)])
     short = torch.tensor([only_number(answer) for answer in answers])
     return {"rewards": right + 0.5 * short, "scores": right, "extra_logs": {"correct": right, "only_number": short}}
