@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -66,7 +67,7 @@ def planned(
         try:
             plans.append(plan_relock(item.name, item.lock, method, framework_version, newest=newest))
         except RefusedError as error:
-            refusals += error.refusals
+            refusals += [replace(refusal, file=refusal.file or str(item.lock)) for refusal in error.refusals]
     return plans, refusals
 
 
