@@ -117,6 +117,12 @@ def submission(name: str) -> tuple[str, ...]:
     return FIRST if name == "first" else PLAIN
 
 
+def retitled(index: bytes) -> bytes:
+    """The index with another byte in the title of trl/sft."""
+    at = index.index(b'"trl/sft":')
+    return index[:at] + index[at:].replace(b"Supervised fine-tuning", b"Supervised fine_tuning", 1)
+
+
 def mend(client: Client, said: str) -> Answer:
     """Do what the hint says, which must be one command."""
     (command,) = re.findall(r"→ (tp .+)$", said, re.MULTILINE)
@@ -157,9 +163,7 @@ class TestClientSide:
 
     def test_one_byte_of_the_compiled_manifest_stops_it_too(self, client: Client, copy: Copy) -> None:
         changed = client.with_env(**copy.env)
-        with copy.edited(
-            "index.json", lambda data: data.replace(b"Supervised fine-tuning", b"Supervised fine_tuning", 1)
-        ):
+        with copy.edited("index.json", retitled):
             assert "index.json" in refused(changed, *FIRST, code="catalog-mismatch")
 
     def test_a_client_with_another_recipe_is_told_the_way_at_every_step(self, client: Client, copy: Copy) -> None:
