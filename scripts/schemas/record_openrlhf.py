@@ -124,7 +124,7 @@ def flags_of(parser: argparse.ArgumentParser) -> dict[str, dict[str, Any]]:
 def describe(key: str, action: argparse.Action) -> dict[str, Any]:
     if isinstance(action, argparse._StoreTrueAction):
         return {"type": ["bool"], "default": bool(action.default)}
-    kind = (action.type or str).__name__
+    kind = str(getattr(action.type or str, "__name__", action.type))
     spec: dict[str, Any] = {"type": [kind if action.nargs is None else f"list[{kind}]"]}
     if isinstance(action.nargs, int):
         spec["length"] = action.nargs

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import torch
 
 sys.path[:0] = sys.argv[1:3]
-from maxrl import MaxRLAdvantageEstimator, advantages  # noqa: E402
-from privileged import HINT, PrivilegedTeacher, privileged_prompts  # noqa: E402
+from maxrl import MaxRLAdvantageEstimator, advantages  # noqa: E402  # ty: ignore[import-not-found]
+from privileged import HINT, PrivilegedTeacher, privileged_prompts  # noqa: E402  # ty: ignore[import-not-found]
 
 STUDENT_PAD, MULTIPLE, VOCABULARY = 0, 8, 97
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -182,12 +183,12 @@ def write_examples(folder: Path, change: Callable[[str, dict[str, Any]], None] =
     """A checkout as far as the notes go: its example files, of the keys and defaults that are noted down."""
     sys.path.insert(0, str(SCRIPTS))
     try:
-        from nemo_rl_keys import EXAMPLES
-        from record_nemo_rl import spec_of
+        examples = importlib.import_module("nemo_rl_keys").EXAMPLES
+        spec_of = importlib.import_module("record_nemo_rl").spec_of
     finally:
         sys.path.remove(str(SCRIPTS))
     (folder / "examples/configs").mkdir(parents=True)
-    for name, keys in EXAMPLES.items():
+    for name, keys in examples.items():
         defaults = {key: spec_of(value)["default"] for key, value in keys.items()}
         change(name, defaults)
         (folder / "examples/configs" / name).write_text(yaml.safe_dump(tree_of(defaults)), encoding="utf-8")

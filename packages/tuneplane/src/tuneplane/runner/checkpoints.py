@@ -1,4 +1,4 @@
-"""Which directories are checkpoints, and whether a run can resume from them (HF layout, scenario 31)."""
+"""Which directories are checkpoints, and whether a run can resume from them (scenario 31): HF's layout, others by `checkpoint_layouts`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import re
 import struct
 from typing import Any, Dict, List, Optional
 
+from tuneplane.runner.checkpoint_layouts import layout_problem
+
 MARKER = "COMPLETE"  # a script with a layout of its own writes this empty file last
-_STEP = re.compile(r"(?:^|[-_])(\d{1,15})\Z")
+_STEP = re.compile(r"(?:^|[-_]|step)(\d{1,15})\Z")  # checkpoint-8, step_8, global_step8
 _SHARDED = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 _WHOLE = ("model.safetensors", "pytorch_model.bin", "adapter_model.safetensors", "adapter_model.bin")
 _OPTIMIZER = ("optimizer.pt", "optimizer.bin")
@@ -37,6 +39,9 @@ def problem_of(path: str, expect_optimizer: bool = True) -> Optional[str]:
     if MARKER in names:
         return None
     if "trainer_state.json" not in names:
+        known, problem = layout_problem(path, names, expect_optimizer)
+        if known:
+            return problem
         if names & (set(_WHOLE) | set(_SHARDED) | set(_OPTIMIZER)):
             return "trainer_state.json is missing: it was cut off while being written"
         return f"its layout is not known; a script of your own marks a whole one with an empty file {MARKER}"
