@@ -118,6 +118,7 @@ TRAINER = [
     _refused(ALL, "warmup_steps", -1, min=0),
     _refused(ALL, "logging_steps", 0, exclusive_min=0),
     _refused(ALL, "torch_empty_cache_steps", 0, min=1),
+    _refused(ALL, "debug", "nonsense", choices=["", "underflow_overflow", "tpu_metrics_debug"]),
     _said(ALL, "eval_steps", "Should be an integer or a float in range `[0,1)`", min=0),
     _said(ALL, "save_steps", "Should be an integer or a float in range `[0,1)`", min=0),
     *_meaning(ALL, {"exclusive_min": 0}, "num_train_epochs"),
