@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,6 @@ from tuneplane_server.domain.queue import AccountKey
 from tuneplane_server.domain.quotas import Account, Limits
 from tuneplane_server.executors.port import Capabilities, GpuInfo, NodeInfo
 from tuneplane_server.features.accounts.principal import Principal
-from tuneplane_server.features.governance.service import GovernanceService
 from tuneplane_server.features.hardware.tables import GpuUseRow
 from tuneplane_server.features.queue.service import PlanOf
 
@@ -157,7 +157,7 @@ async def test_cpus_that_were_taken_since_the_plan_are_not_given_twice(
 
     async def stale() -> PlanOf:
         placement = type(wrong)(second, 1, wrong.assignments)
-        return PlanOf(made.made_at, type(made.plan)((placement,), {}, {}), made.waiting, [], made.machines, made.nodes)
+        return replace(made, plan=type(made.plan)((placement,), {}, {}), live=[])
 
     monkeypatch.setattr(harness.services.queue, "plan", stale)
     await harness.place()
@@ -227,20 +227,15 @@ async def test_a_gang_over_machines_is_held_whole(
     assert [(item["node"], len(item["gpus"])) for item in attempt.placement] == [("n1", 8), ("n2", 8)]
 
 
-async def test_a_drain_starts_nothing_and_lets_what_runs_end(
-    harness: Harness, ada: Principal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_drain_starts_nothing_and_lets_what_runs_end(harness: Harness, ada: Principal) -> None:
+    root, governance = await harness.user("root", admin=True), harness.services.governance
     running = await harness.running_job(ada)
     waiting = await harness.submit(ada)
-
-    async def drained(*_args: object) -> bool:
-        return True
-
-    monkeypatch.setattr(GovernanceService, "drained", drained)
+    await governance.set_policy(root, "drain", {"on": True, "text": ""}, 0)
     await harness.round()
     assert await phases(harness, running, waiting) == ["running", "queued"]
     await end(harness, running)
     assert await phases(harness, running, waiting) == ["succeeded", "queued"]
-    monkeypatch.undo()
+    await governance.set_policy(root, "drain", {"on": False, "text": ""}, 1)
     await harness.round()
     assert await phases(harness, waiting) == ["running"]

@@ -120,7 +120,7 @@ async def test_a_plan_is_made_once_for_many_readers(harness: Harness, ada: Princ
     assert await harness.services.queue.recent([*asked, Asked(other, 1, None)]) is not first
     again = await harness.services.queue.recent(asked)
     harness.time.pass_(5)
-    assert await harness.services.queue.recent(asked) is not again
+    assert await harness.services.queue.recent(asked) is not again  # it would place somebody
 
 
 async def test_the_line_shows_own_jobs_in_detail_and_of_others_only_what_a_colleague_may_see(

@@ -41,7 +41,12 @@ from tuneplane_server.services import Services
 from tuneplane_server.settings import Settings, wants_opentelemetry
 from tuneplane_server.web import problems
 from tuneplane_server.web.health import router as health_router
-from tuneplane_server.web.middleware import LanguageMiddleware, RequestGuardMiddleware, SecurityHeadersMiddleware
+from tuneplane_server.web.middleware import (
+    CallersMiddleware,
+    LanguageMiddleware,
+    RequestGuardMiddleware,
+    SecurityHeadersMiddleware,
+)
 
 MIB = 1024 * 1024
 BODY_LIMIT = 1 * MIB
@@ -97,7 +102,7 @@ def create_app(
     for router in ROUTERS:
         app.include_router(router)
     install_site(app)
-    _add_layers(app, settings)
+    _add_layers(app, services)
     _add_opentelemetry(app, services)
     return app
 
@@ -141,8 +146,9 @@ def _add_opentelemetry(app: FastAPI, services: Services) -> None:
         app.add_middleware(otel.TraceMiddleware, telemetry=services.opentelemetry)
 
 
-def _add_layers(app: FastAPI, settings: Settings) -> None:
+def _add_layers(app: FastAPI, services: Services) -> None:
     """The last one added is the outermost."""
+    settings = services.settings
     app.add_middleware(problems.CrashMiddleware)
     app.add_middleware(
         RequestGuardMiddleware,
@@ -157,3 +163,4 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
     )
     app.add_middleware(LanguageMiddleware)
     app.add_middleware(SecurityHeadersMiddleware, https=settings.secure_cookies)
+    app.add_middleware(CallersMiddleware, callers=services.callers)

@@ -54,6 +54,7 @@ from tuneplane_server.settings import Settings
 from tuneplane_server.storage.layout import StorageRoot
 from tuneplane_server.storage.objects import ObStore, open_store
 from tuneplane_server.storage.space import Space, space_of
+from tuneplane_server.turns import Callers
 from tuneplane_server.wakeups import Wakeups
 
 if TYPE_CHECKING:
@@ -116,6 +117,10 @@ class Services:
     @cached_property
     def loop_lag(self) -> LoopLag:
         return LoopLag()
+
+    @cached_property
+    def callers(self) -> Callers:
+        return Callers()
 
     @cached_property
     def findings(self) -> Findings:
@@ -272,7 +277,7 @@ class Services:
 
     @cached_property
     def queue(self) -> QueueService:
-        return QueueService(self.database, self.clock, self.hardware, self.governance)
+        return QueueService(self.database, self.clock, self.hardware, self.governance, self.callers)
 
     # --- sweeps ---------------------------------------------------------------------------------------------------
 

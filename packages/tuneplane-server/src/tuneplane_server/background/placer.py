@@ -67,7 +67,7 @@ class Placer:
 
     async def handle(self, work: Work, lease: Lease) -> None:
         begun = perf_counter()
-        made = await self._queue.plan()
+        made = await self._queue.current()
         now = self._writer.now()
         self._resting = {job_id: rest for job_id, rest in self._resting.items() if job_id in made.waiting}
         for placement in made.plan.placements:

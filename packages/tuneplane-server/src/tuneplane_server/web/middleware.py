@@ -9,6 +9,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tuneplane.i18n import LANGUAGES, _, using_language
+from tuneplane_server.turns import Callers
 from tuneplane_server.web.problems import ProblemError
 
 LANGUAGE_COOKIE = "tuneplane_language"
@@ -49,6 +50,33 @@ class SecurityHeadersMiddleware:
             await send(message)
 
         await self._app(scope, receive, with_headers)
+
+
+class CallersMiddleware:
+    """Counts who waits for an answer. A stream is answered when it begins."""
+
+    def __init__(self, app: ASGIApp, *, callers: Callers) -> None:
+        self._app, self._callers = app, callers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        waiting = True
+
+        async def answered(message: Message) -> None:
+            nonlocal waiting
+            if waiting and message["type"] == "http.response.start":
+                waiting = False
+                self._callers.waiting -= 1
+            await send(message)
+
+        self._callers.waiting += 1
+        try:
+            await self._app(scope, receive, answered)
+        finally:
+            if waiting:
+                self._callers.waiting -= 1
 
 
 class LanguageMiddleware:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select, text, update
+from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.db.guards import changed_one
@@ -35,6 +35,13 @@ async def quotas_of(session: AsyncSession, owner_id: str, project_id: str | None
     wanted = [(QuotaRow.scope == scope) & (QuotaRow.subject_id == subject) for scope, subject in subjects]
     query = select(QuotaRow).where(wanted[0] | wanted[1] | wanted[2] | wanted[3])
     return list(await session.scalars(query))
+
+
+async def edits(session: AsyncSession) -> tuple[int, int]:
+    """How often quotas and policies were edited so far."""
+    counts = (select(func.sum(table.version)).scalar_subquery() for table in (QuotaRow, PolicyRow))
+    found: Any = (await session.execute(select(*counts))).one()
+    return int(found[0] or 0), int(found[1] or 0)
 
 
 async def write_quota(

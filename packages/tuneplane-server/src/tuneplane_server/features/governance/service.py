@@ -289,6 +289,10 @@ class GovernanceService:
         by = (before.by if goes_on and isinstance(before, DrainNow) else principal.username) if value.on else None
         return DrainNow(on=value.on, text=value.text, since=since, by=by).model_dump(mode="json")
 
+    async def edits(self, session: AsyncSession) -> tuple[int, int]:
+        """Changes whenever a quota or a policy does, in the running transaction."""
+        return await repo.edits(session)
+
     async def drained(self, session: AsyncSession) -> bool:
         """Whether nothing may be started now, in the running transaction."""
         value = _policy("drain", await repo.policy(session, "drain")).value

@@ -33,6 +33,13 @@ async def held_gpus(session: AsyncSession) -> dict[str, set[int]]:
     return held
 
 
+async def count_holds(session: AsyncSession) -> tuple[int, int]:
+    """(of cards, of CPUs)"""
+    counts = (select(func.count()).select_from(table).scalar_subquery() for table in (GpuHoldRow, CpuHoldRow))
+    found: Any = (await session.execute(select(*counts))).one()
+    return int(found[0]), int(found[1])
+
+
 async def held_cpus(session: AsyncSession) -> dict[str, tuple[float, float]]:
     """Node -> (CPUs, GB of memory) held."""
     query = select(CpuHoldRow.node, func.sum(CpuHoldRow.cpus), func.sum(CpuHoldRow.memory_gb)).group_by(CpuHoldRow.node)

@@ -151,6 +151,12 @@ class HardwareService:
         await repo.release(session, job_id, attempt)
         await repo.end_use(session, job_id, attempt, self._clock.now())
 
+    async def holds(self, session: AsyncSession) -> tuple[int, int]:
+        """How many there are, of cards and of CPUs: to see whether there is anything new about them, together with the jobs,
+        each of which changes with its holds.
+        """
+        return await repo.count_holds(session)
+
     async def held(self, session: AsyncSession) -> list[HeldByAttempt]:
         """Who holds what, the oldest first."""
         found: dict[tuple[str, int], dict[str, Hold]] = {}

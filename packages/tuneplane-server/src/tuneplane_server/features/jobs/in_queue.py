@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, String, and_, or_, select, type_coerce
+from sqlalchemy import ColumnElement, Select, String, and_, cast, func, or_, select, type_coerce
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.domain.placement import PoolRequest
@@ -25,6 +25,7 @@ _JOBS: Any = JobRow.__table__.c
 _ATTEMPTS: Any = AttemptRow.__table__.c
 _IS_WAITING = _JOBS.phase == "queued"
 _IS_LIVE = or_(_JOBS.phase.in_(("starting", "running", "finishing")), _JOBS.cleanup == "pending")
+_IS_ACTIVE = _JOBS.phase.in_(("queued", "starting", "running", "finishing"))  # an index has all that is asked of these
 _WAITING = select(
     _JOBS.version,
     _JOBS.id,
@@ -87,6 +88,19 @@ class QueueJobs:
         """Every attempt that is out there, or was and is not proved gone."""
         self._live = await _read(session, self._live, _IS_LIVE, _LIVE, lambda values: LiveAttempt(*values))
         return [attempt for _version, attempt in self._live.values()]
+
+
+async def mark(session: AsyncSession) -> tuple[object, ...]:
+    """Another one whenever a job that is queued or out there has changed, has come to be so or has ceased to be. The database
+    makes it of thousands of rows and their versions, so that who looks whether there is anything new reads none of them.
+    """
+    version = _JOBS.id + ":" + cast(_JOBS.version, String)
+    if session.get_bind().dialect.name == "sqlite":
+        of_all: ColumnElement[Any] = func.group_concat(version)
+    else:  # in any order, and short
+        of_all = func.sum(func.hashtextextended(version, 0))
+    parts = (select(of_all).where(wanted).scalar_subquery() for wanted in (_IS_ACTIVE, _JOBS.cleanup == "pending"))
+    return tuple((await session.execute(select(*parts))).one())
 
 
 async def _read[T](

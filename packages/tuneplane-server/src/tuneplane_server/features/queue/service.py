@@ -7,10 +7,9 @@ is polled costs none.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from time import perf_counter
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -20,18 +19,19 @@ from tuneplane_server.db.engine import Database
 from tuneplane_server.domain.placement import Machine, PoolRequest
 from tuneplane_server.domain.queue import AccountKey, Live, Plan, Wait, Waiting, in_steps, latest_end
 from tuneplane_server.domain.queue_facts import FreeOnNode, Holder, free_for, holders_of
-from tuneplane_server.domain.quotas import Account
+from tuneplane_server.domain.quotas import Account, day_of
 from tuneplane_server.executors.port import NodeInfo
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.hardware.service import HardwareService, machines_of
 from tuneplane_server.features.jobs import in_queue
 from tuneplane_server.features.jobs.in_queue import QueuedNames, QueueJobs
+from tuneplane_server.turns import Callers, in_slices
 
 # Longer than the placer's rest between two plans: a console that places never makes one for its readers.
 FRESH_SECONDS = 4.0
-# How long a plan keeps the event loop to itself. A thread would not spare the others: it holds the interpreter's lock for as long
-# as they wait for it, at every one of their steps.
-SLICE_SECONDS = 0.003
+# How long a plan may hold when nothing that it was made from changes. With time alone only the order of the line changes, which
+# follows from use that fades over days, and estimates of runs that are late.
+HOLDS_FOR = timedelta(seconds=30)
 
 
 class Quotas(Protocol):
@@ -45,6 +45,10 @@ class Quotas(Protocol):
 
     async def drained(self, session: AsyncSession) -> bool: ...
 
+    async def edits(self, session: AsyncSession) -> Hashable:
+        """Another one whenever the answer of one of the above may be another one."""
+        ...
+
 
 class RoomFacts(NamedTuple):
     """`more`: holders beside those that are named."""
@@ -56,7 +60,9 @@ class RoomFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class PlanOf:
-    """A plan and what it was made from. `nodes`: as the executor knows them."""
+    """A plan and what it was made from. `nodes`: as the executor knows them. `mark`: of what the database held; as long as that
+    has this mark, the plan holds until `holds_until`.
+    """
 
     made_at: datetime
     plan: Plan
@@ -64,6 +70,8 @@ class PlanOf:
     live: Sequence[Live]
     machines: Mapping[str, Machine]
     nodes: Sequence[NodeInfo]
+    mark: Hashable
+    holds_until: datetime
     _once: dict[Hashable, Any] = field(default_factory=dict)
 
     def room_for(self, pools: Sequence[PoolRequest]) -> RoomFacts:
@@ -119,16 +127,38 @@ class LineOf:
 
 
 class QueueService:
-    def __init__(self, database: Database, clock: Clock, hardware: HardwareService, quotas: Quotas) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, hardware: HardwareService, quotas: Quotas, callers: Callers
+    ) -> None:
         self._database, self._clock, self._hardware, self._quotas = database, clock, hardware, quotas
+        self._callers = callers
         self._jobs = QueueJobs()
         self._making = asyncio.Lock()
         self._last: PlanOf | None = None
+        self._seen_at: datetime | None = None  # when the last plan was seen to hold
 
     async def plan(self) -> PlanOf:
         """A plan of this moment."""
-        self._last = await self._made(None)
-        return self._last
+        made = await self._made(None)
+        self._last, self._seen_at = made, made.made_at
+        return made
+
+    async def current(self) -> PlanOf:
+        """A plan that holds now: the last one, as long as nothing that it was made from has changed and it places nobody. To see
+        that costs the database a look at an index and this process next to nothing; a plan over a long line costs both dearly.
+        """
+        last = self._last
+        if last is None or last.plan.placements:
+            return await self.plan()
+        machines, now = machines_of(await self._hardware.nodes()), self._clock.now()
+        if now >= last.holds_until or machines != list(last.machines.values()):
+            return await self.plan()
+        async with self._database.session() as session:
+            changed = await self._mark(session) != last.mark
+        if changed or self._last is not last:
+            return await self.plan()
+        self._seen_at = now
+        return last
 
     async def with_one_more(self, job: Waiting) -> PlanOf:
         """The plan as it would be if `job` stood in line as well. Nobody else is told of it."""
@@ -138,6 +168,9 @@ class QueueService:
         nodes = await self._hardware.nodes()
         now = self._clock.now()
         async with self._database.session() as session:
+            mark = await self._mark(
+                session
+            )  # before the rest: what changes while that is read is seen at the next look
             waiting = await self._jobs.waiting(session) + ([] if more is None else [more])
             attempts = {(item.job_id, item.attempt): item for item in await self._jobs.live(session)}
             held = await self._hardware.held(session)
@@ -152,15 +185,24 @@ class QueueService:
             live.append(Live(item.job_id, job.owner if job else "", item.holds, ends_at))
         machines = {machine.name: machine for machine in machines_of(nodes)}
         steps = in_steps(now, waiting, live, list(machines.values()), accounts, use, drained=drained)
-        plan = await _in_slices(steps)
-        return PlanOf(now, plan, {job.job_id: job for job in waiting}, live, machines, nodes)
+        plan = await in_slices(steps, self._callers)
+        until = _holds_until(now, waiting, live, limited=bool(accounts))
+        return PlanOf(now, plan, {job.job_id: job for job in waiting}, live, machines, nodes, mark, until)
+
+    async def _mark(self, session: AsyncSession) -> Hashable:
+        """Of all that a plan is made from and that the database holds."""
+        return (
+            await in_queue.mark(session),
+            await self._hardware.holds(session),
+            await self._quotas.edits(session),
+        )
 
     async def recent(self, asked: Collection[Asked] = ()) -> PlanOf:
         """A plan that is at most `FRESH_SECONDS` old and knows these jobs as they are now."""
         if (known := self._fresh(asked)) is not None:
             return known
         async with self._making:
-            return self._fresh(asked) or await self.plan()
+            return self._fresh(asked) or await self.current()
 
     async def line(self, principal: Principal, *, after: str | None, place: int, limit: int) -> LineOf:
         """A page of those who stand in line, then of the reader's own who do not. The line moves between two pages: it goes
@@ -186,24 +228,18 @@ class QueueService:
         return LineOf(made, entries, sum(1 for wait in waits if wait.position is not None), more)
 
     def _fresh(self, asked: Collection[Asked]) -> PlanOf | None:
-        last = self._last
-        if last is None or (self._clock.now() - last.made_at).total_seconds() > FRESH_SECONDS:
+        last, seen_at = self._last, self._seen_at
+        if last is None or seen_at is None or (self._clock.now() - seen_at).total_seconds() > FRESH_SECONDS:
             return None
         return last if all(_knows(last, job) for job in asked) else None
 
 
-async def _in_slices(steps: Generator[None, None, Plan]) -> Plan:
-    """The plan that the steps make; others get their turn in between."""
-    begun = perf_counter()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            plan: Plan = end.value
-            return plan
-        if perf_counter() - begun > SLICE_SECONDS:
-            await asyncio.sleep(0)
-            begun = perf_counter()
+def _holds_until(now: datetime, waiting: Iterable[Waiting], live: Iterable[Live], *, limited: bool) -> datetime:
+    """The next moment at which the same jobs, machines and quotas may give another plan."""
+    moments = [job.not_before for job in waiting] + [item.ends_at for item in live]
+    if limited:  # some count begins anew
+        moments.append(day_of(now).end)
+    return min([now + HOLDS_FOR, *(at for at in moments if at is not None and at > now)])
 
 
 def _knows(made: PlanOf, asked: Asked) -> bool:
