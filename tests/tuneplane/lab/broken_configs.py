@@ -49,7 +49,8 @@ def generate(count: int, seed: int) -> list[Broken]:
     methods = [_Method(name) for name in index.methods()]
     turn = 0
     while len(found) < count:
-        made = makers[turn % len(makers)](methods[turn // len(makers) % len(methods)], random_)
+        method, maker = methods[turn % len(methods)], makers[(turn + turn // len(methods)) % len(makers)]
+        made = maker(method, random_)
         found += [made] if made is not None else []
         turn += 1
         assert turn < 100 * count

@@ -54,9 +54,9 @@ def check_experiment(
         version = _known_version(entry, lock)
         hyperparams, _wrong = parse_set_values(entry, texts, version)
         refusals += _check_files(experiment, entry)
-        refusals += check_config(
-            entry, config.values if config else {}, config.positions if config else {}, texts, version
-        )
+        found = check_config(entry, config.values if config else {}, config.positions if config else {}, texts, version)
+        # A config that cannot be read may well set what the recipe requires.
+        refusals += [item for item in found if config is not None or item.code != "param-required"]
     return Checked(experiment, lock, entry, config, hyperparams, tuple(refusals))
 
 
