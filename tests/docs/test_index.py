@@ -13,6 +13,12 @@ from tests.services.session import ROOT
 _LINK = re.compile(r"^- \[(.+?)\]\(([^)]+)\): \S", re.MULTILINE)
 
 
+def _listed_pages(language: str) -> list[Path]:
+    """The pages that the tables of contents name. Those below another page (`reference/parameters/trl.md`) are that page's to name."""
+    pages = manual(language)
+    return [page for page in pages if page.parent.with_suffix(".md") not in pages]
+
+
 def _title(page: Path) -> str:
     return page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
 
@@ -21,7 +27,16 @@ def _title(page: Path) -> str:
 def test_the_index_of_a_language_has_every_page_under_its_title(language: str) -> None:
     index = ROOT / "docs" / language / "README.md"
     listed = {(index.parent / target): title for title, target in _LINK.findall(index.read_text(encoding="utf-8"))}
-    assert listed == {page: _title(page) for page in manual(language) if page != index}
+    assert listed == {page: _title(page) for page in _listed_pages(language) if page != index}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_page_with_pages_below_it_links_each(language: str) -> None:
+    below = [page for page in manual(language) if page not in _listed_pages(language)]
+    assert below
+    for page in below:
+        above = page.parent.with_suffix(".md").read_text(encoding="utf-8")
+        assert f"({page.parent.name}/{page.name}" in above, page
 
 
 def test_llms_txt_has_every_page_of_both_languages_under_its_title() -> None:
@@ -29,7 +44,7 @@ def test_llms_txt_has_every_page_of_both_languages_under_its_title() -> None:
     text = index.read_text(encoding="utf-8")
     listed = {(index.parent / target): title for title, target in _LINK.findall(text)}
     for language in LANGUAGES:
-        for page in manual(language):
+        for page in _listed_pages(language):
             if page.name != "README.md":
                 assert listed[page] == _title(page)
     assert all(path.is_file() for path in listed)
