@@ -162,6 +162,7 @@ async def test_cpus_that_were_taken_since_the_plan_are_not_given_twice(
     monkeypatch.setattr(harness.services.queue, "plan", stale)
     await harness.place()
     assert await phases(harness, first, second) == ["starting", "queued"]
+    assert harness.loop("placer").failures == 0
 
 
 async def test_a_paused_placer_that_wakes_up_without_its_lease_places_nothing(harness: Harness, ada: Principal) -> None:
