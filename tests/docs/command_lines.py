@@ -117,6 +117,9 @@ def _tp_command(words: list[str]) -> tuple[click.Command | None, list[str]]:
         if not words or words[0] in _WHOLE_PROGRAM or words[0] == "COMMAND":
             return None, []
         following = entry.commands.get(words[0])
+        if following is None and entry.default:
+            words = [entry.default, *words]
+            continue
         if following is None:
             raise WrongLineError(f"there is no command {' '.join([*path, words[0]])}")
         entry, path, words = following, [*path, words[0]], words[1:]

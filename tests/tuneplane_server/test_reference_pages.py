@@ -48,6 +48,7 @@ def test_every_route_phase_and_condition_is_on_the_page(pages: Path) -> None:
             path.removeprefix("/api/v1")
             .replace("{token_id}", "{id}")
             .replace("{job_id}", "{id}")
+            .replace("{sweep_id}", "{id}")
             .replace("{digest}", "{sha256}")
         )
         telemetry = re.fullmatch(

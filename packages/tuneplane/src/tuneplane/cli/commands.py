@@ -16,9 +16,12 @@ class Command(NamedTuple):
 
 
 class Group(NamedTuple):
+    """`default`: the command of the group that is meant by a word which is none of its commands: `tp sweep first` runs `first`."""
+
     summary: str
     commands: dict[str, Command | Group]
     section: str = ""
+    default: str = ""
 
 
 LAB = N_("In a lab")
@@ -65,6 +68,18 @@ TREE: dict[str, Command | Group] = {
             "open": Command(N_("Open the job's page in the browser"), f"{_HERE}.job.open"),
         },
         JOBS,
+    ),
+    "sweep": Group(
+        N_("Run an experiment many times with other parameters, and compare"),
+        {
+            "run": Command(N_("Start a sweep: a grid, at random, or by what comes out"), f"{_HERE}.sweep.run"),
+            "ls": Command(N_("List sweeps, newest first"), f"{_HERE}.sweep.ls"),
+            "show": Command(N_("Show a sweep and its trials, the best first"), f"{_HERE}.sweep.show"),
+            "cancel": Command(N_("Cancel a sweep and its trials"), f"{_HERE}.sweep.cancel"),
+            "resume": Command(N_("Go on with a sweep, and try again what failed"), f"{_HERE}.sweep.resume"),
+        },
+        JOBS,
+        "run",
     ),
     "alert": Group(
         N_("Say what you want to be told about the runs of a project"),

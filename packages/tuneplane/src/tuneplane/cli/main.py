@@ -51,6 +51,9 @@ def run(arguments: list[str]) -> int:
             return _help(path, entry)
         name = arguments[0]
         following = entry.commands.get(name)
+        if following is None and entry.default:
+            arguments = [entry.default, *arguments]
+            continue
         if following is None:
             return _unknown(path, name, entry, arguments)
         path, arguments, entry = [*path, name], arguments[1:], following

@@ -16,6 +16,7 @@ from tuneplane.lab.find import Lab, find_lab
 if TYPE_CHECKING:
     from tuneplane.client.admin import Administration
     from tuneplane.client.alerts import AlertConsole
+    from tuneplane.client.sweeps import SweepConsole
 
 
 def open_console(wanted: str | None, *, anonymous: bool = False) -> Console:
@@ -35,6 +36,17 @@ def open_alerts(wanted: str | None) -> AlertConsole:
     from tuneplane.client.alerts import AlertConsole
 
     return _opened(AlertConsole, choose(wanted))
+
+
+def open_sweeps(wanted: str | None) -> SweepConsole:
+    """The chosen console, with the calls for sweeps."""
+    return sweeps_for(choose(wanted))
+
+
+def sweeps_for(server: Server) -> SweepConsole:
+    from tuneplane.client.sweeps import SweepConsole
+
+    return _opened(SweepConsole, server)
 
 
 def console_for(server: Server, *, anonymous: bool = False) -> Console:

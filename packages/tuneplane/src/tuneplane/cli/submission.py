@@ -31,7 +31,7 @@ from tuneplane.recipes.lock import renew_lock
 from tuneplane.recipes.needs import missing_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tuneplane.client.types import DryRun, Job
 
@@ -184,15 +184,21 @@ def scan(made: Draft) -> None:
 
 def send(console: Console, made: Draft, file: IO[bytes], size: int) -> Job:
     """Send what the console does not have yet, then the JobSpec."""
-    if not console.has_package(made.digest):
-        ask_admission(console, made)  # before the upload: it may be large, and the answer no
-        if made.refusals:
-            raise RefusedError(made.refusals)
-        with _upload_progress(size) as progress:
-            console.upload_package(made.digest, file, size, progress)
+    bring(console, made, file, size, ask_admission)
     spec = jobspec(made)
     assert spec is not None
     return console.submit(spec, secrets.token_hex(16))
+
+
+def bring[C: Console](console: C, made: Draft, file: IO[bytes], size: int, ask: Callable[[C, Draft], object]) -> None:
+    """Send the package if the console does not have it. `ask` adds what the console says against it to the draft's refusals."""
+    if console.has_package(made.digest):
+        return
+    ask(console, made)  # before the upload: it may be large, and the answer no
+    if made.refusals:
+        raise RefusedError(made.refusals)
+    with _upload_progress(size) as progress:
+        console.upload_package(made.digest, file, size, progress)
 
 
 @contextmanager

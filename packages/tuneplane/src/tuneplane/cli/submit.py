@@ -8,15 +8,8 @@ from typing import Any
 
 import click
 
-from tuneplane.cli.options import (
-    Number,
-    WholeNumber,
-    experiment_argument,
-    json_option,
-    server_option,
-    tp_command,
-    yes_option,
-)
+from tuneplane.cli.job_options import job_options
+from tuneplane.cli.options import experiment_argument, json_option, server_option, tp_command, yes_option
 from tuneplane.cli.session import chosen_experiment, console_for
 from tuneplane.cli.submission import Draft, ask_admission, draft, packed, send, shape
 from tuneplane.cli.text import note, on_terminal, write, write_json
@@ -43,42 +36,7 @@ SHOWN_EXCLUDED = 5
     ),
 )
 @experiment_argument
-@click.option(
-    "--profile",
-    "-p",
-    multiple=True,
-    metavar="[ROLE,…=]NAME[:GPUS]",
-    help=_("Card and how many in all, for example h200:8; cpu for none."),
-)
-@click.option("--cpus", type=WholeNumber(1, 4096), default=None, help=_("CPUs of each machine."))
-@click.option("--memory-gb", type=Number(min=0.1, max=65536), default=None, help=_("Memory of each machine."))
-@click.option("--set", "-s", multiple=True, metavar="NAME=VALUE", help=_("A parameter, for this job only."))
-@click.option("--model", default=None, metavar="REF", help=_("Base model: hf:owner/name, ms:…, tp:…, a path, run/…"))
-@click.option("--init-from", default=None, metavar="REF", help=_("Start from these weights."))
-@click.option(
-    "--train-data",
-    default=None,
-    metavar="REF",
-    help=_("Training data: owner/name@version, or a path that the machine of the job sees."),
-)
-@click.option("--validation-data", default=None, metavar="REF", help=_("Validation data, given likewise."))
-@click.option("--volume", multiple=True, metavar="OWNER/NAME", help=_("A volume to mount, read-only."))
-@click.option("--image", default=None, help=_("Image with a tag or digest, instead of the catalog's."))
-@click.option(
-    "--observability",
-    type=click.Choice(("platform", "external")),
-    default=None,
-    help=_("Whether the platform or something external draws the curves."),
-)
-@click.option("--observability-url", default=None, metavar="URL", help=_("Where external curves are."))
-@click.option("--env", "-e", multiple=True, metavar="NAME=VALUE", help=_("Environment of the job; readable by all."))
-@click.option("--secret", multiple=True, metavar="NAME", help=_("A secret that the console keeps."))
-@click.option("--name", default=None, help=_("A name to show for the job."))
-@click.option("--label", multiple=True, metavar="NAME=VALUE", help=_("A label."))
-@click.option("--priority", type=WholeNumber(-100, 100), default=None, help=_("Higher goes first."))
-@click.option("--max-duration", default=None, metavar="TIME", help=_("Stop it after 90s, 30m, 2h, 1d."))
-@click.option("--grace", default=None, metavar="TIME", help=_("Between asking it to stop and killing it."))
-@click.option("--retries", multiple=True, metavar="CLASS=N", help=_("Further attempts, for example infra=1."))
+@job_options
 @click.option("--dry-run", is_flag=True, help=_("Show what would be sent and started; change nothing."))
 @click.option("--wait", is_flag=True, help=_("Wait until the job is over; the exit code is its result."))
 @click.option("--follow", "-f", is_flag=True, help=_("As --wait, and show its output."))

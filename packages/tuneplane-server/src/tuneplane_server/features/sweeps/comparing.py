@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -21,11 +21,13 @@ from tuneplane_server.domain.sweeps import TrialState, rung
 from tuneplane_server.domain.transitions import Change, Event
 from tuneplane_server.features.jobs.ledger import Guard, Ledger
 from tuneplane_server.features.jobs.seen import SeenJob
-from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.features.sweeps import repo
 from tuneplane_server.features.sweeps.optimizer import Comparison, go_on
 from tuneplane_server.features.sweeps.tables import SweepRow, TrialRow
 from tuneplane_server.features.sweeps.values import Value, Values
+
+if TYPE_CHECKING:
+    from tuneplane_server.features.jobs.tables import JobRow
 
 type Held = Callable[[AsyncSession], Awaitable[bool]]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from sqlalchemy.exc import IntegrityError
@@ -29,7 +29,6 @@ from tuneplane_server.features.accounts.service import AccountService
 from tuneplane_server.features.jobs.ledger import Ledger
 from tuneplane_server.features.jobs.seen import SeenJob, seen
 from tuneplane_server.features.jobs.submission import Request, Submissions
-from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.features.sweeps import repo
 from tuneplane_server.features.sweeps.comparing import Comparer
 from tuneplane_server.features.sweeps.optimizer import KnownTrial, suggest
@@ -38,6 +37,9 @@ from tuneplane_server.features.sweeps.trial_spec import planned_variant, trial_s
 from tuneplane_server.features.sweeps.values import Values
 from tuneplane_server.wakeups import Wakeups
 from tuneplane_server.web.problems import ProblemError
+
+if TYPE_CHECKING:
+    from tuneplane_server.features.jobs.tables import JobRow
 
 log = structlog.get_logger(__name__)
 

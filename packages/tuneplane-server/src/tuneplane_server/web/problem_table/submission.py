@@ -105,6 +105,16 @@ SUBMISSION = ProblemGroup(
             N_("submit with tp submit, which brings it first"),
         ),
         ProblemEntry(
+            "sweep-invalid",
+            N_("what the sweep varies, how or how often does not go together"),
+            N_("correct the field that is named; --dry-run shows the variants"),
+        ),
+        ProblemEntry(
+            "sweep-too-large",
+            N_("the sweep would have more trials than a sweep may have"),
+            N_("take fewer values, or let a random or Bayesian search choose some of them"),
+        ),
+        ProblemEntry(
             "checkpoint-missing",
             N_("there is no such checkpoint to go on from"),
             N_("see the checkpoints with tp job artifacts"),

@@ -1,0 +1,1 @@
+"""`tp sweep …`: many runs of one experiment with other parameters."""
