@@ -1,4 +1,4 @@
-"""Capsules of OpenRLHF and NeMo RL as plain values. CPython 3.9 and the standard library."""
+"""Capsules of OpenRLHF, NeMo RL and verl as plain values. CPython 3.9 and the standard library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def openrlhf_capsule(method: str = "sft", config: dict[str, Any] | None = None, 
         "adapter_options": {"fixed": {"algo.advantage.estimator": "group_norm"} if rl else {}},
         "param_paths": {"learning_rate": "actor.adam.lr" if rl else "adam.lr"},
     }
-    return _capsule("openrlhf", recipe, {"reward.remote_url": "reward.py", **(config or {})} if rl else config, more)
+    return framework_capsule(
+        "openrlhf", recipe, {"reward.remote_url": "reward.py", **(config or {})} if rl else config, more
+    )
 
 
 def nemo_rl_capsule(method: str = "grpo", config: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -29,10 +31,10 @@ def nemo_rl_capsule(method: str = "grpo", config: dict[str, Any] | None = None, 
         "adapter_options": {"fixed": {}},
         "param_paths": {"max_steps": f"{method}.max_num_steps", "learning_rate": "policy.optimizer.kwargs.lr"},
     }
-    return _capsule("nemo-rl", recipe, config, more)
+    return framework_capsule("nemo-rl", recipe, config, more)
 
 
-def _capsule(kind: str, recipe: dict[str, Any], config: Any, more: dict[str, Any]) -> dict[str, Any]:
+def framework_capsule(kind: str, recipe: dict[str, Any], config: Any, more: dict[str, Any]) -> dict[str, Any]:
     pools, roles = more.pop("pools", ONE), more.pop("roles", {})
     hyperparams, data = more.pop("hyperparams", {}), more.pop("data", {})
     return {

@@ -115,8 +115,8 @@ def test_the_rank_and_the_size_must_fit() -> None:
 
 def test_an_unknown_framework_falls_back_to_nothing() -> None:
     capsule = custom_capsule()
-    capsule["jobspec"]["spec"]["framework"]["kind"] = "verl"
-    with pytest.raises(AdapterError, match="no adapter for framework 'verl'") as caught:
+    capsule["jobspec"]["spec"]["framework"]["kind"] = "of-tomorrow"
+    with pytest.raises(AdapterError, match="no adapter for framework 'of-tomorrow'") as caught:
         adapters.compile(capsule, Machine())
     assert caught.value.code == "runner-failed"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Callable, Dict, Mapping, Tuple
 
-from tuneplane.adapters import custom, ms_swift, nemo_rl, openrlhf, pytorch, trl
+from tuneplane.adapters import custom, ms_swift, nemo_rl, openrlhf, pytorch, trl, verl
 from tuneplane.adapters.command import AdapterError, Command, LogHint, Machine
 
 __all__ = ["FRAMEWORKS", "AdapterError", "Command", "LogHint", "Machine", "compile"]
@@ -20,6 +20,7 @@ FRAMEWORKS: Dict[str, Callable[[Mapping[str, Any], Machine], Command]] = {
     "openrlhf": openrlhf.compile_command,
     "pytorch": pytorch.compile_command,
     "trl": trl.compile_command,
+    "verl": verl.compile_command,
 }
 
 

@@ -23,13 +23,14 @@ class NotForHydraError(ValueError):
     """The name of a key that Hydra's grammar has no form for."""
 
 
-def overrides(config: Mapping[str, Any]) -> List[str]:
+def overrides(config: Mapping[str, Any], literal: bool = False) -> List[str]:
     """`++a.b=value` for every leaf. `++` sets a key whether the framework's tree has it or not: sections that take keys of any
-    name (`engine_kwargs`) start empty. Raises `NotForHydraError`."""
-    return [f"++{path}={value_text(value)}" for path, value in _leaves(config, "")]
+    name (`engine_kwargs`) start empty. `literal`: `${…}` is text and no reference to another key. A key may be a dotted path.
+    Raises `NotForHydraError`."""
+    return [f"++{path}={value_text(value, literal)}" for path, value in _leaves(config, "")]
 
 
-def value_text(value: Any) -> str:
+def value_text(value: Any, literal: bool = False) -> str:
     """A value in Hydra's grammar. Text is always quoted, so that nothing in it is syntax and no number is made of it."""
     if value is None:
         return "null"
@@ -38,17 +39,18 @@ def value_text(value: Any) -> str:
     if isinstance(value, (int, float)):
         return json.dumps(value, allow_nan=False)
     if isinstance(value, str):
-        return quoted(value)
+        return quoted(value, literal)
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join(value_text(item) for item in value) + "]"
+        return "[" + ",".join(value_text(item, literal) for item in value) + "]"
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{_key_text(key)}:{value_text(item)}" for key, item in value.items()) + "}"
+        return "{" + ",".join(f"{_key_text(key)}:{value_text(item, literal)}" for key, item in value.items()) + "}"
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
-def quoted(text: str) -> str:
-    """Between single quotes; backslashes count only in front of a quote, and in front of `${`, which is not to mean anything."""
-    text = re.sub(r"(\\*)\$\{", lambda match: 2 * match.group(1) + "\\${", text)
+def quoted(text: str, literal: bool = False) -> str:
+    """Between single quotes; backslashes count only in front of a quote, and in front of a `${` that is not to mean anything."""
+    if literal:
+        text = re.sub(r"(\\*)\$\{", lambda match: 2 * match.group(1) + "\\${", text)
     text = re.sub(r"(\\*)'", lambda match: 2 * match.group(1) + "\\'", text)
     trailing = len(text) - len(text.rstrip("\\"))
     return f"'{text}{trailing * chr(92)}'"
@@ -58,7 +60,7 @@ def _leaves(value: Mapping[str, Any], at: str) -> Iterator[Tuple[str, Any]]:
     """Path and value of everything that is set. Keys that no path can name come as one `{…}` of the section that holds them."""
     odd: Dict[str, Any] = {}
     for key, item in value.items():
-        if not _is_name(key):
+        if not (_is_name(key) or (not at and all(map(_is_name, key.split("."))))):
             odd[key] = item
         elif isinstance(item, Mapping) and item:
             yield from _leaves(item, f"{at}{key}.")

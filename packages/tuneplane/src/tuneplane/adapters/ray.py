@@ -21,8 +21,8 @@ def ray_command(
     machine: Machine,
     driver: Sequence[str],
     *,
-    files: Mapping[str, str] = {},  # noqa: B006 - never written to
-    env: Mapping[str, str] = {},  # noqa: B006
+    files: Mapping[str, str] = {},
+    env: Mapping[str, str] = {},
     log_hints: Tuple[LogHint, ...] = (),
     head_always: bool = False,
 ) -> Command:
