@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.services.ports import free_port
 from tests.training.templates.harness import Curve, Job, compiled, prepare
 from tuneplane import adapters
 from tuneplane.recipes import index
@@ -124,3 +125,31 @@ def test_a_resumed_run_goes_on_as_the_uninterrupted_one(trained: Trained) -> Non
     resumed = trained.curves(RESUMED, "ms-swift/sft")
     for name in ("train/loss", "train/grad_norm", "train/learning_rate", "validation/loss"):
         assert resumed[name] == [point for point in whole[name] if point[0] > 2]
+
+
+def test_two_machines_train_as_one_under_torchrun(trained: Trained, framework_env: Callable[[str], Path]) -> None:
+    """One process on each, in the launcher's own processes; the first writes the log of both."""
+    python, root = framework_env("ms-swift") / "bin/python", trained.root / "two"
+    root.mkdir()
+    job = Job("ms-swift/sft", SMALL)
+    capsule = prepare(job, root / "work", root / "out")
+    capsule["paths"].update(base_model=str(trained.root / "model"))
+    port = free_port()
+    processes = []
+    for rank in range(2):
+        machine = adapters.Machine(rank, 2, main_port=port)
+        command, environment = compiled(job, capsule, python.parent.parent, root, machine)
+        processes.append(
+            subprocess.Popen(
+                command.argv, cwd=root / "work" / command.cwd_relative, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                env={**environment, "MODELSCOPE_CACHE": str(trained.root / "modelscope")}, stdin=subprocess.DEVNULL,
+            )
+        )  # fmt: skip
+    try:
+        said = [process.communicate(timeout=480)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], "\n".join(text[-3000:] for text in said)
+    assert "world_size: 2" in said[0]
+    assert [step for step, _ in trained.curves("two", "ms-swift/sft")["train/loss"]] == [1, 2]

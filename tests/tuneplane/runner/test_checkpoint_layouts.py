@@ -68,3 +68,31 @@ def test_verls_folder_is_whole_when_its_pointer_says_so(tmp_path: Path, latest: 
     checkpoint = write(tmp_path / "global_step_8", {"actor/model_world_size_1_rank_0.pt": "m", "data.pt": "d"})
     (tmp_path / "latest_checkpointed_iteration.txt").write_text(latest)
     assert (problem_of(str(checkpoint)) is None) == whole
+
+
+SWIFT = {
+    "latest_checkpointed_iteration.txt": "8",
+    "args.json": "{}",
+    "model.safetensors": "w",
+    "iter_0000008/common.pt": "c",
+    "iter_0000008/__0_0.distcp": "s",
+    "iter_0000008/metadata.json": "{}",
+}
+
+
+@pytest.mark.parametrize(
+    ("missing", "problem"),
+    [
+        ((), None),
+        (("latest_checkpointed_iteration.txt",), "cut off while being written"),
+        (("iter_0000008/metadata.json",), "still being written"),
+        (("iter_0000008/__0_0.distcp",), "no state to resume from"),
+        (tuple(name for name in SWIFT if name.startswith("iter_")), "cannot be read"),
+    ],
+)
+def test_ms_swifts_megatron_checkpoints_hold_their_own_pointer(
+    tmp_path: Path, missing: tuple[str, ...], problem: str | None
+) -> None:
+    folder = write(tmp_path / "checkpoint-8", {name: text for name, text in SWIFT.items() if name not in missing})
+    found = problem_of(str(folder))
+    assert found is None if problem is None else problem in str(found)

@@ -2,7 +2,8 @@
 
 NeMo RL 0.7 (`nemo_rl/utils/checkpoint.py`) writes `tmp_step_<n>` and renames it to `step_<n>` last. DeepSpeed 0.19 (`runtime/engine.py`,
 `save_checkpoint`) writes the tag into `latest` beside the folders when all ranks have written theirs; verl and Megatron write the step into
-`latest_checkpointed_iteration.txt` then.
+`latest_checkpointed_iteration.txt` then. ms-swift 4.6 (`swift/megatron/utils/megatron_lm_utils.py`, `save_mcore_checkpoint`) has a file of that name
+in each `checkpoint-<n>`, beside `iter_<n>` with Megatron's shards.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ def layout_problem(path: str, names: Set[str], expect_optimizer: bool) -> Tuple[
         return True, _nemo_rl_problem(path, names)
     if any(name.endswith("_model_states.pt") for name in names):
         return True, _deepspeed_problem(path, names, expect_optimizer)
+    if _MEGATRON in names or any(name.startswith("iter_") for name in names):
+        return True, _swift_megatron_problem(path)
     if os.path.isfile(os.path.join(os.path.dirname(path), _MEGATRON)) and names:
         return True, _pointer_problem(path, _MEGATRON)
     return False, None
@@ -55,6 +58,26 @@ def _pointer_problem(path: str, pointer: str) -> Optional[str]:
     own = _NUMBER.search(os.path.basename(path))
     if named is None or own is None or int(own.group(1)) > int(named.group(1)):
         return f"{pointer} does not name it yet: it is still being written, or was cut off"
+    return None
+
+
+def _swift_megatron_problem(path: str) -> Optional[str]:
+    try:
+        with open(os.path.join(path, _MEGATRON), encoding="utf-8", errors="replace") as file:
+            step = file.read(40).strip()
+    except OSError:
+        return f"there is no {_MEGATRON} in it: it was cut off while being written"
+    shards = os.path.join(path, f"iter_{step.zfill(7)}")
+    try:
+        names = os.listdir(shards)
+    except OSError as error:
+        return f"iter_{step.zfill(7)} cannot be read: {error.strerror or error}"
+    if not any(name.endswith(".distcp") for name in names):
+        return "it holds weights to use, but no state to resume from (no_save_optim)"
+    if not {"metadata.json", ".metadata"} & set(
+        names
+    ):  # written when all shards are, which async_save does after the file above
+        return "its shards are still being written, or were cut off"
     return None
 
 
