@@ -119,6 +119,10 @@ def _one_model(source: str, asked: Any) -> Dict[str, Any]:
 
 def _data_flags(capsule: Mapping[str, Any]) -> Dict[str, Any]:
     """The job's data, else the sample of the experiment. Without validation data ms-swift does not evaluate."""
+    asked = capsule["jobspec"]["spec"].get("data") or {}
+    for name in ("train", "validation"):
+        if (asked.get(name) or {}).get("split"):
+            raise AdapterError(f"data.{name}.split: ms-swift reads the split train of a folder and no other")
     train, validation = capsule["paths"].get("train_data"), capsule["paths"].get("validation_data")
     if not train:
         train, validation = TRAIN_SAMPLE, validation or VALIDATION_SAMPLE
