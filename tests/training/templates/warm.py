@@ -14,6 +14,9 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Any
+
+os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
 
 import datasets
 import numpy
@@ -27,7 +30,7 @@ SECONDS = 480  # thirty on an idle machine
 IMPORTED = (datasets, peft, torch, trl.SFTTrainer, trl.DPOTrainer, trl.KTOTrainer, trl.RewardTrainer, trl.GRPOTrainer, trl.RLOOTrainer, sdft.SDFTTrainer)  # fmt: skip
 
 
-def become(wanted: "dict[str, object]") -> None:
+def become(wanted: dict[str, Any]) -> None:
     """A process as it is when the interpreter starts the script, but for the imports."""
     os.setpgid(0, 0)
     log = os.open(wanted["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
@@ -47,7 +50,7 @@ def become(wanted: "dict[str, object]") -> None:
     torch.seed()
 
 
-def perform(wanted: "dict[str, object]") -> int:
+def perform(wanted: dict[str, Any]) -> int:
     child = os.fork()
     if child == 0:
         become(wanted)

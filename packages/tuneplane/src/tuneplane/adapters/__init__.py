@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Callable, Dict, Mapping, Tuple
 
-from tuneplane.adapters import custom, ms_swift, nemo_rl, openrlhf, pytorch, trl, verl
+from tuneplane.adapters import custom, evalkit, ms_swift, nemo_rl, openrlhf, pytorch, trl, verl
 from tuneplane.adapters.command import AdapterError, Command, LogHint, Machine
 
 __all__ = ["FRAMEWORKS", "AdapterError", "Command", "LogHint", "Machine", "compile"]
 
 FRAMEWORKS: Dict[str, Callable[[Mapping[str, Any], Machine], Command]] = {
     "custom": custom.compile_command,
+    "evalkit": evalkit.compile_command,
     "ms-swift": ms_swift.compile_command,
     "nemo-rl": nemo_rl.compile_command,
     "openrlhf": openrlhf.compile_command,
