@@ -113,3 +113,34 @@ async def test_a_listing_asks_as_often_for_fifty_jobs_as_for_one(harness: Harnes
     assert all(item["spec"] is None for item in page)
     assert page[0]["pools"] == gpu_pool(8)["pools"]
     assert page[-1]["pools"] == shown["pools"]
+
+
+async def test_a_search_looks_through_the_newest_first_and_finds_the_same_pages(
+    harness: Harness, api: Api, ada: Principal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bob, root = await harness.user("bob"), await harness.user("root", admin=True)
+    await harness.bring_package(bob)
+    mine = await harness.put_live_jobs(ada, 20)
+    theirs = await harness.put_live_jobs(bob, 20)
+    async with harness.services.database.begin() as session:
+        for number, job_id in enumerate(sorted([*mine, *theirs])):
+            (await session.get_one(JobRow, job_id)).display_name = "Needle" if number % 7 == 0 else f"hay {number}"
+    monkeypatch.setattr(repo, "SEARCHED_FIRST", 2)
+    wanted = sorted([*mine, *theirs])[::7]
+
+    async def pages(reader: Principal, limit: int) -> list[list[str]]:
+        found, cursor = [], ""
+        async with await api.client(reader) as client:
+            while True:
+                answer = (await client.get(f"/api/v1/jobs?text=needle&limit={limit}{cursor}")).json()
+                found.append([item["id"] for item in answer["items"]])
+                if answer["next_cursor"] is None:
+                    return found
+                cursor = f"&cursor={answer['next_cursor']}"
+
+    assert await pages(root, 2) == [wanted[::-1][start : start + 2] for start in range(0, 6, 2)]
+    assert await pages(ada, 50) == [[job_id for job_id in wanted[::-1] if job_id in mine]]
+    async with await api.client(root) as client:
+        with statements(harness) as asked:
+            assert (await client.get("/api/v1/jobs?text=nothing")).json()["items"] == []
+    assert len([one for one in asked if "FROM jobs" in one]) == (1 if harness.services.database.is_sqlite else 6)

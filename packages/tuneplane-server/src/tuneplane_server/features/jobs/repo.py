@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from tuneplane_server.features.jobs.tables import AttemptRow, IdempotencyRow, Jo
 
 JOBS_AT_ONCE = 500  # in one statement, below every database's limit of parameters
 QUEUE_LOCK = 728_641  # first half of the key of advisory locks by owner
+SEARCHED_FIRST, SEARCHED_TIMES = 4_000, 4  # rows that a text is looked for in, and how many times more the next time
 ROWS_AT_ONCE = 100  # made of what one statement brought: others get their turn before the next ones
 _LIVE = ("starting", "running", "finishing")
 # A spec may be large, and of many jobs at once nobody needs it; whoever reads it all the same learns so from an exception.
@@ -36,16 +38,44 @@ async def list_readable(
     session: AsyncSession, principal: Principal, query: JobQuery, *, before: str | None, limit: int
 ) -> list[JobRow]:
     """Newest first; ids sort by time. Without their specs."""
-    return list(await session.scalars(_listing(select(JobRow), principal, query, before).limit(limit)))
+    return list(
+        await session.scalars(_listing(select(JobRow).options(_NO_SPEC), principal, query, before).limit(limit))
+    )
 
 
 async def page_readable(
     session: AsyncSession, principal: Principal, query: JobQuery, *, before: str | None, limit: int
 ) -> list[tuple[JobRow, str]]:
     """As `list_readable`, each with its JobSpec as it is stored, of which a listing shows a part."""
-    statement = _listing(select(JobRow, type_coerce(JobRow.spec, String)), principal, query, before)
-    found: list[Any] = list(await session.execute(statement.limit(limit)))
+    statement = select(JobRow, type_coerce(JobRow.spec, String)).options(_NO_SPEC)
+    found: list[Any] = []
+    async for oldest, newest in _windows(session, principal, query, before):
+        some = _listing(statement, principal, query, newest)
+        if oldest is not None:
+            some = some.where(JobRow.id >= oldest)
+        found += await session.execute(some.limit(limit - len(found)))
+        if len(found) == limit:
+            break
     return [(row, spec) for row, spec in found]
+
+
+async def _windows(
+    session: AsyncSession, principal: Principal, query: JobQuery, before: str | None
+) -> AsyncIterator[tuple[str | None, str | None]]:
+    """(from this id, up to and without that one), newest first: where to look for a page. More than one only for a text on Postgres,
+    which takes any text for a rare one: it reads and sorts every row of the table for a page that its newest rows would fill.
+    """
+    if not query.text or session.get_bind().dialect.name == "sqlite":
+        yield None, before
+        return
+    rest, size = replace(query, text=None), SEARCHED_FIRST
+    while True:
+        last = _listing(select(JobRow.id), principal, rest, before).offset(size - 1).limit(1)
+        oldest = await session.scalar(last)
+        yield oldest, before
+        if oldest is None:
+            return
+        before, size = oldest, size * SEARCHED_TIMES
 
 
 async def followers(session: AsyncSession, principal: Principal, job_id: str) -> list[JobRow]:
@@ -110,7 +140,7 @@ async def count_all(session: AsyncSession) -> dict[str, int]:
 def _listing[*Columns](
     statement: Select[*Columns], principal: Principal, query: JobQuery, before: str | None
 ) -> Select[*Columns]:
-    statement = statement.options(_NO_SPEC).where(readable(principal), *_matching(query))
+    statement = statement.where(readable(principal), *_matching(query))
     if query.phases:
         statement = statement.where(JobRow.phase.in_(query.phases))
     if before is not None:
