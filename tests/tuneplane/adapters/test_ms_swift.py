@@ -59,7 +59,7 @@ def test_data_of_the_job_stands_in_for_the_sample_and_without_validation_data_th
 def test_a_split_that_ms_swift_cannot_be_asked_for_is_refused() -> None:
     made = capsule(train_data="/t")
     made["jobspec"]["spec"]["data"] = {"train": {"path": "/t", "split": "held out"}}
-    with pytest.raises(AdapterError, match="data.train.split"):
+    with pytest.raises(AdapterError, match=r"data\.train\.split"):
         adapters.compile(made, Machine())
 
 
