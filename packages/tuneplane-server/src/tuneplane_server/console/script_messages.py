@@ -71,6 +71,10 @@ MESSAGES = (
     N_("received"),
     N_("sent"),
     N_("{n} cores"),
+    # sweeps
+    N_("log"),
+    N_("Trial {n}: {values}"),
+    N_("{count} of {total} trials chosen"),
     # logs
     N_("Waiting for the first line"),
     N_("No line matches."),

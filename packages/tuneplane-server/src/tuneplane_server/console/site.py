@@ -20,6 +20,7 @@ from tuneplane_server.console.pages import (
     notices,
     problems,
     queue,
+    sweeps,
 )
 from tuneplane_server.console.pages.errors import error_page
 from tuneplane_server.console.pages.reader import SignInNeededError, to_sign_in
@@ -44,6 +45,7 @@ def install_site(app: FastAPI) -> None:
         job_samples,
         job_actions,
         queue,
+        sweeps,
         hardware,
         alerts,
         admin,

@@ -15,6 +15,7 @@ const VIEWS = {
   hardware: () => import("./hardware.js"),
   logs: () => import("./logs/view.js"),
   samples: () => import("./samples.js"),
+  sweep: () => import("./sweep.js"),
 };
 const TICK_MS = 4000;
 const SLOW_TICK_MS = 20000;
