@@ -63,11 +63,34 @@ def test_a_deepspeed_checkpoint_without_its_optimizer_or_with_an_empty_part_is_n
     assert problem_of(str(only_model)) == "zero_pp_rank_1_mp_rank_00_optim_states.pt is empty"
 
 
+def test_a_policy_whose_critic_is_not_whole_is_no_start(tmp_path: Path) -> None:
+    actor = write(tmp_path / "_actor" / "global_step8", DEEPSPEED)
+    (tmp_path / "_actor" / "latest").write_text("global_step8")
+    assert problem_of(str(actor)) is None  # a method without a critic
+    write(tmp_path / "_critic", {"latest": "global_step4", "global_step4/mp_rank_00_model_states.pt": "m"})
+    assert "its critic cannot be read" in str(problem_of(str(actor)))
+    critic = write(tmp_path / "_critic" / "global_step8", {"bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt": "o"})
+    assert problem_of(str(actor)) == "its critic holds no model weights"
+    write(critic, DEEPSPEED)
+    assert (
+        problem_of(str(actor)) == "its critic: latest does not name it yet: it is still being written, or was cut off"
+    )
+    (tmp_path / "_critic" / "latest").write_text("global_step8")
+    assert problem_of(str(actor)) is None
+
+
 @pytest.mark.parametrize(("latest", "whole"), [("8", True), ("9", True), ("7", False)])
 def test_verls_folder_is_whole_when_its_pointer_says_so(tmp_path: Path, latest: str, whole: bool) -> None:
     checkpoint = write(tmp_path / "global_step_8", {"actor/model_world_size_1_rank_0.pt": "m", "data.pt": "d"})
     (tmp_path / "latest_checkpointed_iteration.txt").write_text(latest)
     assert (problem_of(str(checkpoint)) is None) == whole
+
+
+@pytest.mark.parametrize("left", [{"data.pt": "d"}, {"data.pt": "d", "critic/model_world_size_1_rank_0.pt": "m"}])
+def test_what_verl_leaves_of_an_old_checkpoint_is_no_start(tmp_path: Path, left: dict[str, str]) -> None:
+    checkpoint = write(tmp_path / "global_step_2", left)
+    (tmp_path / "latest_checkpointed_iteration.txt").write_text("6")
+    assert problem_of(str(checkpoint)) == "its weights were removed, as max_actor_ckpt_to_keep asks"
 
 
 SWIFT = {

@@ -13,6 +13,7 @@ import re
 from typing import Optional, Set, Tuple
 
 _DEEPSPEED, _MEGATRON = "latest", "latest_checkpointed_iteration.txt"
+_ACTOR, _CRITIC = "_actor", "_critic"  # OpenRLHF's reinforcement learning: two models, a folder and a pointer each
 _NUMBER = re.compile(r"(\d{1,15})\Z")
 
 
@@ -21,11 +22,11 @@ def layout_problem(path: str, names: Set[str], expect_optimizer: bool) -> Tuple[
     if "training_info.json" in names:
         return True, _nemo_rl_problem(path, names)
     if any(name.endswith("_model_states.pt") for name in names):
-        return True, _deepspeed_problem(path, names, expect_optimizer)
+        return True, _deepspeed_problem(path, names, expect_optimizer) or _critic_problem(path, expect_optimizer)
     if _MEGATRON in names or any(name.startswith("iter_") for name in names):
         return True, _swift_megatron_problem(path)
     if os.path.isfile(os.path.join(os.path.dirname(path), _MEGATRON)) and names:
-        return True, _pointer_problem(path, _MEGATRON)
+        return True, _verl_problem(names) or _pointer_problem(path, _MEGATRON)
     return False, None
 
 
@@ -48,6 +49,23 @@ def _deepspeed_problem(path: str, names: Set[str], expect_optimizer: bool) -> Op
     return _pointer_problem(path, _DEEPSPEED)
 
 
+def _critic_problem(path: str, expect_optimizer: bool) -> Optional[str]:
+    """Both models are saved at the same time; DeepSpeed begins one anew without a word when its part is not there."""
+    folder, name = os.path.split(path)
+    root, part = os.path.split(folder)
+    if part != _ACTOR or not os.path.isdir(os.path.join(root, _CRITIC)):
+        return None
+    critic = os.path.join(root, _CRITIC, name)
+    try:
+        names = set(os.listdir(critic))
+    except OSError as error:
+        return f"its critic cannot be read: {error.strerror or error}"
+    if not any(name.endswith("_model_states.pt") for name in names):
+        return "its critic holds no model weights"
+    problem = _deepspeed_problem(critic, names, expect_optimizer)
+    return problem and f"its critic: {problem}"
+
+
 def _pointer_problem(path: str, pointer: str) -> Optional[str]:
     """A step up to the one that the pointer names was written to its end."""
     try:
@@ -58,6 +76,13 @@ def _pointer_problem(path: str, pointer: str) -> Optional[str]:
     own = _NUMBER.search(os.path.basename(path))
     if named is None or own is None or int(own.group(1)) > int(named.group(1)):
         return f"{pointer} does not name it yet: it is still being written, or was cut off"
+    return None
+
+
+def _verl_problem(names: Set[str]) -> Optional[str]:
+    """Of an old checkpoint verl removes the weights, by `max_actor_ckpt_to_keep`, and leaves the folder and what else is in it."""
+    if names <= {"data.pt", "transfer_queue", "critic"}:
+        return "its weights were removed, as max_actor_ckpt_to_keep asks"
     return None
 
 
