@@ -7,6 +7,7 @@ cannot run, the test is skipped with the reason, or fails if this run must be co
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sqlite3
@@ -76,6 +77,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if names & fixtures:
                 item.add_marker(layer)
                 break
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Playwright's loop counts as the running one for as long as its browser lives; a test without a browser is not inside it."""
+    paused = asyncio._get_running_loop()
+    if paused is None or "chromium" in getattr(item, "fixturenames", ()):
+        return (yield)
+    asyncio._set_running_loop(None)
+    try:
+        return (yield)
+    finally:
+        asyncio._set_running_loop(None if paused.is_closed() else paused)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -256,5 +270,7 @@ def chromium(chromium_path: str) -> Iterator[Any]:
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium_path, args=["--no-sandbox"])
+        loop = asyncio.get_running_loop()
         yield browser
+        asyncio._set_running_loop(loop)  # the last test may have been one without a browser
         browser.close()
