@@ -49,8 +49,10 @@ def generate(count: int, seed: int) -> list[Broken]:
     methods = [_Method(name) for name in index.methods()]
     turn = 0
     while len(found) < count:
-        method, maker = methods[turn % len(methods)], makers[(turn + turn // len(methods)) % len(makers)]
-        made = maker(method, random_)
+        again, which = divmod(turn, len(methods))
+        # A method that takes any key refuses no more than numbers that are none.
+        maker = makers[(which + again) % len(makers)] if methods[which].all else not_finite
+        made = maker(methods[which], random_)
         found += [made] if made is not None else []
         turn += 1
         assert turn < 100 * count
