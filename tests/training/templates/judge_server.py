@@ -78,7 +78,7 @@ def judge_server(token: str = "") -> Iterator[Judge]:
             self.end_headers()
             self.wfile.write(data)
 
-        def log_message(self, *_words: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as the base class has it
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
