@@ -15,6 +15,7 @@ from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.recipes import compile as compiler
 from tuneplane.recipes import index, lock
 from tuneplane.recipes.new import write_experiment
+from tuneplane.recipes.recipe_files import read_files
 from tuneplane.recipes.template import read_template
 from tuneplane.recipes.validate import check_config
 
@@ -213,10 +214,51 @@ def test_a_framework_version_of_its_own_brings_its_schema(monkeypatch: pytest.Mo
     assert list(entry["manifest"]["runtime"]["versions"]) == ["1.17"]
 
 
-def test_a_link_out_of_the_directory_is_refused(monkeypatch: pytest.MonkeyPatch, house: Path) -> None:
-    (house / "trl/acme-sft/template/link").symlink_to("/etc/hostname")
+@pytest.mark.parametrize("link", ["trl/acme-sft/template/link", "trl/common.yaml", "trl/acme-sft/template/deep"])
+def test_a_link_out_of_the_directory_is_refused(
+    monkeypatch: pytest.MonkeyPatch, house: Path, tmp_path: Path, link: str
+) -> None:
+    (tmp_path / "other").mkdir()
+    (house / link).symlink_to("/etc/hostname" if not link.endswith("deep") else tmp_path / "other")
     (found,) = refusals(monkeypatch, house)
     assert "symbolic link" in found.message
+    assert found.file == str(house / link)
+
+
+def test_what_lies_beside_a_recipe_is_not_read(monkeypatch: pytest.MonkeyPatch, house: Path) -> None:
+    publish(monkeypatch, house)
+    before = index.catalog_digest()
+    (house / ".git").mkdir()
+    for name in (".env", "trl/acme-sft/.env", "trl/acme-sft/notes.md", ".git/config"):
+        (house / name).write_text("KEY=1\n")
+    (house / "trl/acme-sft/notes.txt").symlink_to("/etc/hostname")
+    index.forget()
+    assert index.catalog_digest() == before
+    assert sorted(read_files(house)) == [
+        "trl/acme-sft/recipe.yaml",
+        "trl/acme-sft/template/README.md",
+        "trl/acme-sft/template/config.yaml",
+        "trl/acme-sft/template/train.py",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [(".env", "A=1\n", 0), ("train.py", "x = 1\nkey = '-----BEGIN " + "PRIVATE KEY-----'\n", 2), ("id_rsa", "x", 0)],
+)
+def test_a_secret_in_a_template_is_not_sent(house: Path, name: str, text: str, line: int) -> None:
+    (house / "trl/acme-sft/template" / name).write_text(text)
+    with pytest.raises(RefusedError) as caught:
+        read_files(house)
+    (found,) = caught.value.refusals
+    assert (found.code, Path(found.file).name, found.line) == ("package-secret", name, line)
+
+
+def test_a_template_of_another_name_is_refused(monkeypatch: pytest.MonkeyPatch, house: Path) -> None:
+    (house / "trl/acme-sft/template").rename(house / "trl/acme-sft/files")
+    write_recipe(house, files={"x": ""}, template="files")
+    (found,) = refusals(monkeypatch, house)
+    assert "must be called template" in found.message
 
 
 def test_what_was_asked_for_in_the_process_goes_before_the_environment(

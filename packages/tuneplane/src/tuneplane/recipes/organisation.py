@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from errno import ELOOP
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tuneplane.quoted_words import system_words
 from tuneplane.recipes.index import CATALOG, COMMON_FILE, MANIFEST_FILE
 from tuneplane.recipes.template import LEFT_OUT
 
+TEMPLATE = "template"  # what a template's directory is called; what else lies beside a manifest is nobody's business
 MAX_FILES = 5000
 MAX_BYTES = 32 * 1024 * 1024
 KEPT = 16  # compiled catalogs that a client keeps
@@ -58,6 +60,7 @@ def compile_directory(built_in: Mapping[str, Any], directory: Path) -> dict[str,
         raise RefusedError([_invalid(what, str(path)) for path, what in error.problems]) from None
     refusals = [
         *_without_adapter(index["methods"], directory),
+        *_elsewhere(index["methods"], directory),
         *(_clash(name, _("built in"), directory) for name in index["methods"] if name in built_in["methods"]),
         *(_clash(name, _("built in"), directory) for name in index["schemas"] if name in built_in["schemas"]),
     ]
@@ -106,8 +109,17 @@ def _without_adapter(methods: Mapping[str, Any], directory: Path) -> list[Refusa
     ]
 
 
+def _elsewhere(methods: Mapping[str, Any], directory: Path) -> list[Refusal]:
+    return [
+        _invalid(f"its template must be called {TEMPLATE}", str(directory / name / MANIFEST_FILE))
+        for name, entry in methods.items()
+        if entry["manifest"]["template"] != TEMPLATE
+    ]
+
+
 def contents(directory: Path) -> dict[str, str]:
-    """Path below the directory -> digest, of every file that its catalog is made of. Raises `RefusedError` (`recipe-invalid`)."""
+    """Path below the directory -> digest, of every file that its catalog is made of, and of nothing that lies beside. Raises
+    `RefusedError` (`recipe-invalid`), also for symbolic links: they would bring in what is not the organisation's."""
     if not directory.is_dir():
         message = _("there is no directory {path}").format(path=directory)
         raise RefusedError([Refusal("recipe-invalid", message, _path_hint(), file=str(directory))])
@@ -116,14 +128,20 @@ def contents(directory: Path) -> dict[str, str]:
     try:
         manifests = sorted(directory.glob(f"*/*/{MANIFEST_FILE}"))
         shared = [*directory.glob(f"*/{COMMON_FILE}"), *directory.glob("*/schema-*.json")]
-        inside = (path for manifest in manifests for path in manifest.parent.rglob("*"))
-        for path in (*shared, *inside):
-            if LEFT_OUT.intersection(path.parts) or not path.is_file():
+        templates = (path for manifest in manifests for path in (manifest.parent / TEMPLATE).rglob("*"))
+        for path in (*shared, *manifests, *templates):
+            below = path.relative_to(directory)
+            if LEFT_OUT.intersection(below.parts) or path.suffix in (".pyc", ".pyo"):
+                continue
+            for part in (directory / parent for parent in (below, *below.parents[:-1])):
+                if part.is_symlink():
+                    raise OSError(ELOOP, "is a symbolic link", str(part))
+            if not path.is_file():
                 continue
             size += path.stat().st_size
             if len(found) >= MAX_FILES or size > MAX_BYTES:
                 raise RefusedError([_too_much(directory)])
-            found[path.relative_to(directory).as_posix()] = sha256(path.read_bytes()).hexdigest()
+            found[below.as_posix()] = sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise RefusedError([_invalid(system_words(error), str(error.filename or directory))]) from None
     if not manifests:

@@ -14,8 +14,35 @@ from tuneplane.recipes.organisation import MAX_BYTES, MAX_FILES, contents
 
 
 def read_files(directory: Path) -> dict[str, bytes]:
-    """Path below the directory -> content, of what its catalog is made of. Raises `RefusedError` (`recipe-invalid`)."""
-    return {name: (directory / name).read_bytes() for name in contents(directory)}
+    """Path below the directory -> content, of what its catalog is made of. Raises `RefusedError` (`recipe-invalid`, `package-secret`)."""
+    files = {name: (directory / name).read_bytes() for name in contents(directory)}
+    refusals = [refusal for name, content in files.items() for refusal in _secrets(directory / name, content)]
+    if refusals:
+        raise RefusedError(refusals)
+    return files
+
+
+def _secrets(path: Path, content: bytes) -> list[Refusal]:
+    """What must not leave the machine, by the rules of a lab's package."""
+    from tuneplane.lab.secrets import SecretScanner, secret_by_name
+
+    hint = _("take it out; a false alarm: put tuneplane:allow-secret on that line")
+    if secret_by_name(path.name):
+        message = _("{name} is a file for secrets").format(name=path.name)
+        return [Refusal("package-secret", message, hint, file=str(path))]
+    scanner = SecretScanner()
+    scanner.feed(content)
+    scanner.close()
+    return [
+        Refusal(
+            "package-secret",
+            _("{name} holds what looks like {what}").format(name=path.name, what=finding.what),
+            hint,
+            file=str(path),
+            line=finding.line,
+        )
+        for finding in scanner.findings
+    ]
 
 
 def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
