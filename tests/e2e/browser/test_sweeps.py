@@ -45,6 +45,9 @@ def test_trials_are_lines_that_are_chosen_on_an_axis_and_compared(page: Page, cl
     page.mouse.up()
     expect(page.locator("[data-chosen]")).to_have_text("2 of 3 trials chosen")
     expect(page.locator('tr[data-trial="2"]')).to_have_class(re.compile("out"))
+    icon = page.locator("[data-compare] svg").bounding_box()
+    assert icon is not None
+    assert icon["width"] < 40  # what is said of the picture is not said of icons
     page.locator("[data-compare]").click()
     page.wait_for_url("**/compare?run=*&run=*")
     expect(page.locator("[data-run]")).to_have_count(2)

@@ -37,7 +37,7 @@ class AxisGiven(Model):
 class Objective(Model):
     """The metric by its canonical name, and whether less or more of it is better. A trial's value is the last one reported."""
 
-    metric: str = Field(min_length=1)
+    metric: str = Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")
     goal: Literal["min", "max"]
 
 
@@ -52,9 +52,9 @@ class EarlyStopping(Model):
 class SweepSpec(Model):
     """`trials`: None for a grid, which has as many as it has variants. `max_parallel`: None lets the console choose."""
 
-    name: str | None = Field(default=None, max_length=100)
+    name: str | None = Field(default=None, max_length=100, pattern=r"^[^\x00]*$")
     method: Literal["grid", "random", "bayes", "asha"]
-    params: dict[Annotated[str, Field(min_length=1, max_length=200)], AxisGiven] = Field(
+    params: dict[Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")], AxisGiven] = Field(
         min_length=1, max_length=MAX_PARAMS
     )
     trials: Annotated[int, Field(strict=True, ge=1, le=MAX_ASKED)] | None = None

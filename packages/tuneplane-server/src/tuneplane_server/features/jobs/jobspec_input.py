@@ -19,7 +19,7 @@ MAX_DEPTH = 64
 
 def parse_jobspec(raw: Any) -> tuple[JobSpec | None, list[Refusal]]:
     """(JobSpec, []) or (None, refusals). Field names are JSON paths such as `spec.resources.pools.0.nodes`."""
-    if _too_deep(raw):
+    if too_deep(raw):
         return None, [Refusal("spec-invalid", _("the JobSpec is nested too deeply"))]
     nul = next(_strings_with_nul(raw, ""), None)
     if nul is not None:
@@ -57,7 +57,8 @@ def _names_identity_env(raw: Any) -> bool:
     return isinstance(env, dict) and any(isinstance(name, str) and is_identity_env(name) for name in env)
 
 
-def _too_deep(raw: Any) -> bool:
+def too_deep(raw: Any) -> bool:
+    """Whether a JSON value is nested further than anything that is meant."""
     level: list[Any] = [raw]
     for _depth in range(MAX_DEPTH):
         level = [

@@ -24,7 +24,7 @@ from tuneplane_server.features.accounts.principal import SCOPES, Principal
 from tuneplane_server.features.audit.service import AuditEntry, AuditService
 from tuneplane_server.features.catalog.service import CatalogService
 from tuneplane_server.features.jobs.admission.context import AdmissionContext
-from tuneplane_server.features.jobs.jobspec_input import parse_jobspec
+from tuneplane_server.features.jobs.jobspec_input import parse_jobspec, too_deep
 from tuneplane_server.features.jobs.outlook import approval_view
 from tuneplane_server.features.jobs.submission import MAX_KEY, Submissions
 from tuneplane_server.features.projects.service import ProjectService
@@ -290,6 +290,8 @@ class SweepService:
 
 def _parsed(raw: Any) -> tuple[dict[str, Any], dict[str, Any], list[Refusal]]:
     """(the sweep completed, the JobSpec, what is wrong with their forms)."""
+    if too_deep(raw):
+        return {}, {}, [Refusal("request-invalid", _("the body is nested too deeply"), field="body")]
     if not isinstance(raw, dict) or set(raw) != {"sweep", "job"}:
         message = _("a sweep is asked for with {fields}").format(fields='{"sweep": …, "job": …}')
         return {}, {}, [Refusal("request-invalid", message, field="body")]
@@ -307,7 +309,7 @@ def _parsed(raw: Any) -> tuple[dict[str, Any], dict[str, Any], list[Refusal]]:
 
 def _digest(raw: Any) -> str:
     try:
-        return digest_json(raw)
+        return "" if too_deep(raw) else digest_json(raw)
     except ValueError:
         return ""  # it is refused; a digest is needed only for what is made
 
