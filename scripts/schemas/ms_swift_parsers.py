@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.abc
 import importlib.machinery
 import sys
 import types
@@ -13,7 +14,9 @@ _ABSENT = "mcore_bridge"
 class _Absent(types.ModuleType):
     """A module that cannot be imported here: any name in it is an empty class, which nothing calls while arguments are parsed."""
 
-    __path__: list[str] = []  # noqa: RUF012 - what makes a module a package
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__ = []  # what makes a module a package
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -21,13 +24,13 @@ class _Absent(types.ModuleType):
         return type(name, (), {})
 
 
-class _Finder:
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Answers for `mcore_bridge` alone: importing the real one imports transformer-engine, which needs CUDA."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name.split(".")[0] != _ABSENT:
             return None
-        return importlib.machinery.ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec: Any) -> types.ModuleType:
         return _Absent(spec.name)
@@ -38,7 +41,7 @@ class _Finder:
 
 def argument_classes() -> dict[str, Any]:
     """Entry point (`sft`, `rlhf`, `megatron-sft`, `megatron-rlhf`) -> the class whose fields are its flags."""
-    sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Finder())
     from swift.megatron.pipelines.train.rlhf import MegatronRLHF
     from swift.megatron.pipelines.train.sft import MegatronSft
     from swift.pipelines.train.rlhf import SwiftRLHF

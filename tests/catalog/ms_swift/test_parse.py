@@ -122,7 +122,7 @@ def further() -> Iterator[Case]:
     wanted = {"learning_rate": 3.0e-07, "lora_rank": 4, "system": "", "eval_steps": None}
     yield case("--set over config.yaml", "ms-swift/sft", template_config("ms-swift/sft"), wanted, hyperparams=values)
     checkpoint = f"{OUT[:-5]}1/out/checkpoints/checkpoint-8"
-    paths = {"resume_from": checkpoint, "train_data": "/data/a b.jsonl", "validation_data": "/data/v"}
+    paths: dict[str, Any] = {"resume_from": checkpoint, "train_data": "/data/a b.jsonl", "validation_data": "/data/v"}
     data = {"dataset": ["/data/a b.jsonl"], "val_dataset": ["/data/v"]}
     for method, tuner, resumed in (
         ("ms-swift/dpo", "lora", {"resume_from_checkpoint": checkpoint}),
@@ -135,7 +135,7 @@ def further() -> Iterator[Case]:
     yield case("--init-from", "ms-swift/sft", {}, adapter, init_model="/runs/0/checkpoint-8")
 
 
-def tiny_models(folder: Path) -> dict[str, str]:
+def tiny_models(folder: Path) -> dict[str, Any]:
     """Just what ms-swift reads of a model before it loads it."""
     config = {
         "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import torch
 from swift.pipelines.train import rlhf, sft
@@ -42,7 +43,7 @@ def make_model(folder: str) -> None:
     Qwen2ForCausalLM(config).save_pretrained(folder)
 
 
-def become(wanted: "dict[str, object]") -> None:
+def become(wanted: "dict[str, Any]") -> None:
     """A process as it is when the interpreter starts the module, but for the imports."""
     os.setpgid(0, 0)
     log = os.open(wanted["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
@@ -55,7 +56,7 @@ def become(wanted: "dict[str, object]") -> None:
     sys.argv = list(wanted["argv"])
 
 
-def perform(wanted: "dict[str, object]") -> int:
+def perform(wanted: "dict[str, Any]") -> int:
     child = os.fork()
     if child == 0:
         become(wanted)
