@@ -189,3 +189,19 @@ def test_keyboard_language_and_colours(signed_in: Page, job: Job) -> None:
     signed_in.keyboard.press("g")
     signed_in.keyboard.press("j")
     signed_in.wait_for_url("**/jobs")
+
+
+def test_on_a_telephone_the_bar_has_its_links_on_a_line_of_their_own(signed_in: Page) -> None:
+    """Nothing wraps inside a link, nothing lies over another or beyond the edge."""
+    signed_in.set_viewport_size({"width": 390, "height": 844})
+    tops = "items => items.map(item => Math.round(item.getBoundingClientRect().top))"
+    links, buttons = signed_in.locator(".topbar nav a"), signed_in.locator(".topbar > :is(a, button, details):visible")
+    expect(links.first).to_be_visible()
+    above, below = set(buttons.evaluate_all(tops)), set(links.evaluate_all(tops))
+    assert len(below) == 1
+    assert max(above) + 20 < min(below)
+    heights = links.evaluate_all("items => items.map(item => item.clientHeight)")
+    assert max(heights) == min(heights) < 36
+    edges = buttons.evaluate_all("items => items.map(item => item.getBoundingClientRect().right)")
+    assert max(edges) <= 390
+    assert signed_in.evaluate("document.documentElement.scrollWidth") <= 390
