@@ -148,6 +148,8 @@ def test_values_are_written_as_argparse_reads_them(flags: dict[str, Any], argv: 
         ("grpo", {"reward.remote_url": None}, {}, "nothing gives rewards"),
         ("grpo", {"train.partial_rollout_enable": True}, {}, "needs two pools"),
         ("grpo", {"rollout.batch_size": 2, "rollout.n_samples_per_prompt": 2}, {}, "one batch for each GPU"),
+        ("sft", {"ckpt.save_steps": 0}, {}, "ckpt.save_steps 0 is no period"),
+        ("grpo", {"eval": {"steps": 0}}, {}, "eval.steps 0 is no period"),
     ],
 )
 def test_what_openrlhf_would_fail_on_is_said_before_it_starts(method: str, config: Any, more: Any, words: str) -> None:

@@ -21,6 +21,7 @@ _RL_MODULE = "openrlhf.cli.train_ppo_ray"
 _PARTS = ("_actor", "_critic")  # of a checkpoint of train_ppo_ray: folders beside each other
 _LATEST = "latest"  # DeepSpeed's pointer to the checkpoint to load
 _FILES_OF_THE_EXPERIMENT = ("reward.remote_url", "train.agent_func_path")
+_PERIODS = ("ckpt.save_steps", "eval.steps")  # OpenRLHF divides by them
 _SWITCHED_OFF = {"nesterov": "no_nesterov"}  # flags that are on unless another switches them off
 
 
@@ -66,6 +67,9 @@ def user_flags(capsule: Mapping[str, Any]) -> Dict[str, Any]:
             raise AdapterError(f"the recipe has no parameter {name!r}")
         flags[paths[name]] = value
     flags.update(recipe["adapter_options"].get("fixed") or {})
+    for flag in _PERIODS:
+        if flags.get(flag) == 0:
+            raise AdapterError(f"{flag} 0 is no period: write -1 instead")
     return flags
 
 
