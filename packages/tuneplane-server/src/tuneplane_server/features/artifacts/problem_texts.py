@@ -1,4 +1,5 @@
-"""Why a checkpoint is not complete, in the reader's language. The runner writes it in English (`tuneplane.runner.checkpoints`)."""
+"""Why a checkpoint is not complete, in the reader's language. The runner writes it in English (`tuneplane.runner.checkpoints`
+and `checkpoint_layouts`)."""
 
 from __future__ import annotations
 
@@ -6,8 +7,18 @@ import re
 
 from tuneplane.i18n import N_, _
 
+# The first that fits counts: what has a beginning of its own stands before what could be its end.
 _SENTENCES = (
+    N_("its critic cannot be read: {why}"),
+    N_("its critic holds no model weights"),
     N_("cannot be read: {why}"),
+    N_("its weights were removed, as max_actor_ckpt_to_keep asks"),
+    N_("its shards are still being written, or were cut off"),
+    N_("it holds weights to use, but no state to resume from (no_save_optim)"),
+    N_("there is no {name} beside it: it was cut off while being written"),
+    N_("there is no {name} in it: it was cut off while being written"),
+    N_("{name} does not name it yet: it is still being written, or was cut off"),
+    N_("{name} cannot be read: {why}"),
     N_("{name} is still being written"),
     N_("trainer_state.json is missing: it was cut off while being written"),
     N_("its layout is not known; a script of your own marks a whole one with an empty file {name}"),
@@ -22,6 +33,8 @@ _SENTENCES = (
     N_("{name} is cut off ({error})"),
     N_("{name} is cut off"),
 )
+
+_OF_THE_CRITIC = "its critic: "  # then what is wrong with it, in the words of the others
 
 
 def _pattern(sentence: str) -> re.Pattern[str]:
@@ -38,6 +51,8 @@ def problem_text(stored: str | None) -> str | None:
     """What no version of the runner that we know has written stays as it is."""
     if stored is None:
         return None
+    if stored.startswith(_OF_THE_CRITIC) and (said := problem_text(stored.removeprefix(_OF_THE_CRITIC))) is not None:
+        return _("its critic: {problem}").format(problem=said)
     for pattern, sentence in _KNOWN:
         if (match := pattern.fullmatch(stored)) is not None:
             return _(sentence).format(**match.groupdict())
