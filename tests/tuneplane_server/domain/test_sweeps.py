@@ -119,6 +119,12 @@ def test_the_best_succeeded_has_a_value_and_came_first_of_equals() -> None:
     assert best([Trial(0, F, 1.0)], "min") is None
 
 
+def test_trials_sort_by_their_value_those_without_one_last() -> None:
+    known = [Trial(0, S, None), Trial(1, S, 2.0), Trial(2, R, 1.0)]
+    for goal, expected in (("min", [2, 1, 0]), ("max", [1, 2, 0])):
+        assert [trial.number for trial in sorted(known, key=lambda one: sweeps.worth(one, goal))] == expected
+
+
 def test_only_what_failed_or_was_cancelled_is_tried_again() -> None:
     assert {state for state in TrialState if sweeps.again(state)} == {F, C}
 
