@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tuneplane.contract.sweep import SweepSpec
-from tuneplane.recipes.index import entry
+from tuneplane.recipes.index import entry, methods
 from tuneplane.sweeps.check import check_sweep, objective_of, trials_of, typed
 from tuneplane.sweeps.space import Axis, draw, size, space_of, split, variant
 
@@ -77,9 +76,18 @@ def test_the_objective_is_the_recipes_unless_another_is_named() -> None:
     assert objective_of(entry("trl/sft"), {**asked, "objective": named}) == named
 
 
-@pytest.mark.parametrize("method", ["custom/custom", "trl/sft"])
-def test_every_method_can_be_swept_by_its_environment(method: str) -> None:
-    assert check_sweep(entry(method), sweep(params={"env.LR": {"values": ["1e-5", 2, 0.5]}})) == []
+def test_every_method_can_be_swept_by_its_environment_and_its_numbers() -> None:
+    numbers = 0
+    for method in methods():
+        found = entry(method)
+        varied: dict[str, Any] = {"env.LR": {"values": ["1e-5", 2, 0.5]}}
+        for name, param in found["manifest"]["params"].items():
+            default = param.get("default")
+            if param["type"] in ("int", "float") and isinstance(default, int | float) and len(varied) < 32:
+                varied[name] = {"values": [default]}
+                numbers += 1
+        assert check_sweep(found, sweep(params=varied)) == [], method
+    assert numbers > len(methods())
 
 
 def test_what_a_method_without_parameters_can_vary_is_said() -> None:
