@@ -99,6 +99,25 @@ def test_log_lines_and_written_metrics_arrive_in_both_modes(
     assert [one["train/loss"]["value"] for one in series if "train/loss" in one] == [[0.5]]
 
 
+def test_the_judge_of_the_console_reaches_the_script_and_its_token_no_log(
+    make_job: MakeJob, console: IngestServer
+) -> None:
+    """Nobody's own variables can stand in for them."""
+    job = make_job(
+        'echo "$TUNEPLANE_JOB_JUDGE_ENDPOINT"; echo "$TUNEPLANE_JOB_JUDGE_TOKEN" | tee $TUNEPLANE_OUT_DIR/seen'
+    )
+    given = {
+        "TUNEPLANE_JOB_JUDGE_ENDPOINT": "https://judge.example.org/v1",
+        "TUNEPLANE_JOB_JUDGE_TOKEN": "judge-token-1",
+    }
+    own = {f"TUNEPLANE_ENV_{name}": "https://elsewhere.example.org" for name in given}
+    assert job.run(**given, **own).returncode == 0
+    assert (job.out / "seen").read_text() == "judge-token-1\n"
+    printed = console.text("stdout").decode()
+    assert "https://judge.example.org/v1" in printed
+    assert "judge-token-1" not in printed
+
+
 def test_without_its_script_nothing_is_run_in_its_place(make_job: MakeJob, tmp_path: Path) -> None:
     """`train.py` and another script lie beside; the job says what is missing."""
 

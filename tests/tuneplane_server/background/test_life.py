@@ -48,6 +48,20 @@ async def test_the_capsule_and_the_environment_of_a_launch(harness: Harness, ada
     assert token not in repr(plan)
 
 
+async def test_every_job_is_told_of_the_judge_that_the_console_names(harness: Harness, ada: Principal) -> None:
+    plan = harness.scripted.containers[await harness.running_job(ada), 1].plan
+    assert not [name for name in plan.env if "JUDGE" in name]
+    harness.extra |= {
+        "TUNEPLANE_JOB_JUDGE_ENDPOINT": "https://judge.example.org/v1/",
+        "TUNEPLANE_JOB_JUDGE_TOKEN": "a-token-of-the-judge",
+    }
+    await harness.restart()
+    plan = harness.scripted.containers[await harness.running_job(ada), 1].plan
+    assert plan.env["TUNEPLANE_JOB_JUDGE_ENDPOINT"] == "https://judge.example.org/v1"
+    assert plan.env["TUNEPLANE_JOB_JUDGE_TOKEN"] == "a-token-of-the-judge"
+    assert "a-token-of-the-judge" not in (plan.capsule / "capsule.json").read_text() + repr(plan)
+
+
 async def test_the_trainers_end_is_seen_while_the_runner_still_sends(harness: Harness, ada: Principal) -> None:
     job_id = await harness.running_job(ada)
     await harness.write_outcome(job_id)

@@ -137,6 +137,10 @@ class Settings(BaseModel):
     recipe_path: str = Field(
         default="", description="Directories with the organisation's own recipes, colon separated."
     )
+    job_judge_endpoint: HttpUrl = Field(
+        default=None, description="OpenAI-compatible base URL of the judge model that jobs may ask."
+    )
+    job_judge_token: SecretStr | None = Field(default=None, description="Token of the judge; every job gets it.")
     images: dict[str, str] = Field(
         default_factory=dict, description="TUNEPLANE_IMAGE_<FRAMEWORK>: image of a framework's runtime."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,10 +37,17 @@ class LaunchPreparer:
     """Makes the same files for the same attempt however often it is asked."""
 
     def __init__(
-        self, planner: Planner, executor: Executor, store: ObjectStore, tokens: TokenIssuer, addresses: Addresses
+        self,
+        planner: Planner,
+        executor: Executor,
+        store: ObjectStore,
+        tokens: TokenIssuer,
+        addresses: Addresses,
+        offered: Mapping[str, str],
     ) -> None:
+        """`offered`: variables of services that this console has for every job."""
         self._planner, self._executor, self._store = planner, executor, store
-        self._tokens, self._addresses = tokens, addresses
+        self._tokens, self._addresses, self._offered = tokens, addresses, offered
 
     async def prepare(self, row: JobRow, attempt: AttemptRow) -> LaunchPlan:
         """Raises `LaunchRefusedError` when the package or what the JobSpec names is gone since admission."""
@@ -89,6 +97,7 @@ class LaunchPreparer:
     ) -> dict[str, str]:
         return {
             **{words.ENV_USER_PREFIX + name: value for name, value in spec.spec.env.items()},
+            **self._offered,
             words.ENV_CAPSULE_DIR: str(paths.capsule),
             words.ENV_RUN_ID: row.id,
             words.ENV_ATTEMPT: str(attempt.n),

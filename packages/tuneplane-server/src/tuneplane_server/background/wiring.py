@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import partial
 
+from tuneplane.contract import words
 from tuneplane_server.background.alerter import Alerter
 from tuneplane_server.background.consoles import Consoles
 from tuneplane_server.background.deliverer import Deliverer
@@ -28,13 +29,23 @@ from tuneplane_server.domain.watch import WatchPolicy
 from tuneplane_server.domain.webhooks import parse_hosts
 from tuneplane_server.features.alerts.sending import Sender
 from tuneplane_server.services import Services
+from tuneplane_server.settings import Settings
+
+
+def offered(settings: Settings) -> dict[str, str]:
+    """Variables of every job: the judge model, where the console names one."""
+    if settings.job_judge_endpoint is None:
+        return {}
+    token = settings.job_judge_token
+    given = {words.ENV_JUDGE_TOKEN: token.get_secret_value()} if token is not None else {}
+    return {words.ENV_JUDGE_ENDPOINT: settings.job_judge_endpoint, **given}
 
 
 def build_roles(services: Services) -> BackgroundRoles:
     settings, executor = services.settings, services.executor
     writer = RoleWriter(services.database, services.clock, services.ledger)
     leases = Leases(services.database, services.clock, services.instance, timedelta(seconds=settings.lease_seconds))
-    preparer = LaunchPreparer(services.planner, executor, services.store, services.ingest, services)
+    preparer = LaunchPreparer(services.planner, executor, services.store, services.ingest, services, offered(settings))
     placer = Placer(
         writer,
         services.queue,

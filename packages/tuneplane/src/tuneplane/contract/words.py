@@ -73,6 +73,9 @@ ENV_MAIN_PORT = "TUNEPLANE_MAIN_PROCESS_PORT"
 ENV_RESUME_FROM = "TUNEPLANE_RESUME_FROM"
 ENV_INGEST_URL = "TUNEPLANE_INGEST_URL"
 ENV_INGEST_TOKEN = "TUNEPLANE_INGEST_TOKEN"  # noqa: S105 - a name, not a value
+# A judge model for rewards and evaluations, where the console names one: an OpenAI-compatible base URL, and its token.
+ENV_JUDGE_ENDPOINT = "TUNEPLANE_JOB_JUDGE_ENDPOINT"
+ENV_JUDGE_TOKEN = "TUNEPLANE_JOB_JUDGE_TOKEN"  # noqa: S105 - a name, not a value
 # Where the reporter inside the trainer writes and the runner reads; set by the runner.
 ENV_REPORT_DIR = "TUNEPLANE_REPORT_DIR"
 # Directory holding capsule.json, bootstrap.sh and runner.pex; set by the executor.

@@ -16,7 +16,7 @@ TRIES = 3  # of one request, with a growing pause between them
 MAX_BYTES = 1_000_000  # of a reply
 NO_JUDGE = (
     "a judge is needed, and TUNEPLANE_JOB_JUDGE_ENDPOINT {what}. Ask who runs the console to name one, "
-    "or name your own: tp submit --env JUDGE_ENDPOINT=https://host/v1 --secret JUDGE_TOKEN"
+    "or name your own: tp submit --env JUDGE_ENDPOINT=https://host/v1, and JUDGE_TOKEN if it wants one"
 )
 
 
