@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -18,14 +15,13 @@ import pytest
 from tests.catalog.capsule import OUT, capsule, machines, methods_of, shapes_of, template_config
 from tests.services.session import ROOT
 from tuneplane import adapters
-from tuneplane.adapters import Machine
+from tuneplane.adapters import Machine, verl_start
 from tuneplane.adapters.verl import CHECKPOINTS
 from tuneplane.recipes import index
 from tuneplane.recipes.validate import check_config, owning
 
 pytestmark = [pytest.mark.catalog, pytest.mark.timeout(580)]
 HERE = Path(__file__).parent
-ADAPTERS = Path(adapters.__file__).parent
 SCHEMA = index.CATALOG / "verl/schema-0.9.json"
 RECORDER = ROOT / "scripts/schemas/record_verl.py"
 METHODS = methods_of("verl")
@@ -38,18 +34,9 @@ ODD = [
 
 
 @pytest.fixture(scope="module")
-def start() -> Iterator[ModuleType]:
-    """`verl_start.py` as it runs in the job: its folder is on the path, the package is not around it."""
-    sys.path.insert(0, str(ADAPTERS))
-    try:
-        spec = importlib.util.spec_from_file_location("verl_start", ADAPTERS / "verl_start.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        yield module
-    finally:
-        sys.path.remove(str(ADAPTERS))
+def start() -> ModuleType:
+    """What runs in front of verl in the job."""
+    return verl_start
 
 
 def flat(tree: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
@@ -249,18 +236,20 @@ def test_verl_has_no_platform_for_a_cpu(framework_env: Callable[[str], Path]) ->
 
 
 def test_the_samples_of_the_templates_are_rows_that_verl_reads(
-    start: ModuleType, framework_env: Callable[[str], Path], tmp_path: Path
+    framework_env: Callable[[str], Path], tmp_path: Path
 ) -> None:
     """JSON lines of the SFT sample, rewritten by the job's own start as Parquet, are the same rows."""
-    for name in ("verl_start.py", "hydra_overrides.py"):
-        shutil.copy(ADAPTERS / name, tmp_path / name)
+    command = adapters.compile(capsule("verl/sft", {}), Machine(gpus_per_node=8))
+    for name, text in command.files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
     sample = index.CATALOG / "verl/sft/template/data/train.jsonl"
     python = framework_env("verl") / "bin/python"
     show = "import sys, json, pyarrow.parquet as p; print(sys.argv[1]); print(json.dumps(p.read_table(sys.argv[1].split(chr(39))[1]).to_pylist()))"
     steps = ["parquet", "data.train_files", str(sample), "", "--", str(python), "-c", show]
     done = subprocess.run(
-        [python, tmp_path / "verl_start.py", *steps], capture_output=True, text=True, timeout=120, check=True
+        [python, tmp_path / "verl/verl_start.py", *steps], capture_output=True, text=True, timeout=120, check=True
     )
     said, rows = done.stdout.splitlines()
-    assert said == f"++data.train_files=['{tmp_path}/data.train_files-0.parquet']"
+    assert said == f"++data.train_files=['{tmp_path}/verl/data.train_files-0.parquet']"
     assert json.loads(rows) == [json.loads(line) for line in sample.read_text(encoding="utf-8").splitlines()]

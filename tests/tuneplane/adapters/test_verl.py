@@ -63,7 +63,7 @@ def test_reinforcement_learning_runs_main_ppo_or_the_experiments_own_main() -> N
     assert command.argv[at + 1 : at + 5] == ("python3", "-m", "verl.trainer.main_ppo", "++data.seed=1")
     assert command.env["VERL_FILE_LOGGER_PATH"] == f"{OUT}/metrics.jsonl"
     assert command.log_hints == (LogHint("jsonl", "metrics.jsonl"),)
-    assert set(command.files) == {"verl/verl_start.py", "verl/hydra_overrides.py"}
+    assert "verl/verl_start.py" in command.files
 
 
 def test_supervised_training_runs_under_torchrun() -> None:

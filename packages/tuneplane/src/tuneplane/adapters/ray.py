@@ -57,6 +57,8 @@ def _environment() -> Dict[str, str]:
     return {
         "PYTHONUNBUFFERED": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
+        # Else Ray 2.60 asks for the token in the home directory as soon as there is one, and machines have homes of their own.
+        "RAY_AUTH_MODE": "disabled",
         # When the driver has ended nothing is worth waiting for, and a machine whose head is gone would wait for an answer.
         "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "3",
         "RAY_DEDUP_LOGS": "0",  # the console folds and filters; a line that Ray holds back for seconds is lost by a kill

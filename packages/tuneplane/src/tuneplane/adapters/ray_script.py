@@ -92,7 +92,7 @@ fi
 
 start_node --head "--node-ip-address=$address" "--port=$port" --include-dashboard=false
 export RAY_ADDRESS="$address:$port"
-"$python" -c 'import socket, sys, time
+"$python" -c 'import os, socket, sys, threading, time
 import ray
 address, port, wanted, seconds, node = sys.argv[1], int(sys.argv[2]), *map(int, sys.argv[3:6])
 end, found = time.monotonic() + seconds, 0
@@ -102,14 +102,17 @@ def gone():
             return file.read().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
+def give_up():  # beside the rest: ray.init() may wait for minutes and cannot be told not to
+    while not gone() and time.monotonic() < end:
+        time.sleep(0.5)
+    said = "%d of %d machines joined the Ray cluster within %d seconds" % (found, wanted, seconds)
+    print("ray.sh: " + ("the Ray head could not be started; its last lines are above" if gone() else said), file=sys.stderr, flush=True)
+    os._exit(1)
+threading.Thread(target=give_up, daemon=True).start()
 while found < wanted:
-    if gone():
-        sys.exit("ray.sh: the Ray head could not be started; its last lines are above")
-    if time.monotonic() > end:
-        sys.exit("ray.sh: %d of %d machines joined the Ray cluster within %d seconds" % (found, wanted, seconds))
     try:
         if not ray.is_initialized():
-            socket.create_connection((address, port), 5).close()  # ray.init() waits for minutes and cannot be told not to
+            socket.create_connection((address, port), 5).close()
             ray.init(address="%s:%d" % (address, port), log_to_driver=False, logging_level="ERROR")
         found = sum(1 for one in ray.nodes() if one["Alive"])
     except (OSError, RuntimeError) as error:

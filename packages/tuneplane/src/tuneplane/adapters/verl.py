@@ -21,7 +21,8 @@ from tuneplane.adapters.torchrun import torchrun_argv, torchrun_env, torchrun_hi
 CHECKPOINTS, METRICS, HYDRA = "checkpoints", "metrics.jsonl", "hydra"  # below the out dir
 START_DIR = "verl"  # below the work dir
 TEACHER = "teacher"
-_START_FILES = ("verl_start.py", "hydra_overrides.py")
+_START = "verl_start.py"
+_BESIDE = "tuneplane/adapters"  # what it imports lies beside it, in a package of the same name
 # Folders that the user may name; what is relative lies below the out dir, the only one that outlives the job.
 _KEPT_FOLDERS = ("trainer.rollout_data_dir", "trainer.validation_data_dir", "global_profiler.save_path")
 
@@ -66,12 +67,18 @@ def _under_torchrun(capsule: Mapping[str, Any], machine: Machine, arguments: Lis
 
 
 def _started(machine: Machine, steps: List[str], program: List[str]) -> List[str]:
-    return [machine.python, f"{machine.work_dir}/{START_DIR}/{_START_FILES[0]}", *steps, "--", *program]
+    return [machine.python, f"{machine.work_dir}/{START_DIR}/{_START}", *steps, "--", *program]
 
 
 def _start_files() -> Dict[str, str]:
+    def source(name: str) -> str:
+        return (get_data("tuneplane.adapters", name) or b"").decode("utf-8")
+
     return {
-        f"{START_DIR}/{name}": (get_data("tuneplane.adapters", name) or b"").decode("utf-8") for name in _START_FILES
+        f"{START_DIR}/{_START}": source(_START),
+        f"{START_DIR}/tuneplane/__init__.py": "",
+        f"{START_DIR}/{_BESIDE}/__init__.py": "",
+        f"{START_DIR}/{_BESIDE}/hydra_overrides.py": source("hydra_overrides.py"),
     }
 
 

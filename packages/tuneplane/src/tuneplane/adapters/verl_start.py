@@ -1,22 +1,30 @@
-"""Goes into the job beside `hydra_overrides.py`: name the data files to verl, then become the program that was given.
+"""Goes into the job with `hydra_overrides.py`: name the data files to verl, then become the program that was given.
 
     python verl_start.py [files|parquet KEY PATH SPLIT]... [own FILE] -- PROGRAM ARGUMENT...
 
 verl takes files, not folders (`verl/utils/dataset/{rl,multiturn_sft}_dataset.py` of 0.9.1), so the files of a folder are listed here, where they
 are. `parquet`: its SFT trainer reads nothing else, so JSON lines are rewritten below the folder of this script. `own`: when the experiment has
-this file, it runs in place of the module. Standard library only; pyarrow of the image for rewriting.
+this file, it runs in place of the module. Standard library only.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from typing import Any, Dict, List
 
-from hydra_overrides import overrides  # ty: ignore[import-not-found] - the file beside it in the job
+from tuneplane.adapters.hydra_overrides import overrides
 
 _ENDINGS = (".parquet", ".jsonl", ".json")
+# Run by the image's Python, which has verl's pyarrow.
+_WRITE_PARQUET = """
+import json, sys
+import pyarrow
+from pyarrow import parquet
+parquet.write_table(pyarrow.table(json.load(sys.stdin)), sys.argv[1])
+"""
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -75,13 +83,13 @@ def parquet_of(path: str, name: str) -> str:
     """The file itself, or its rows as Parquet; whole or not there."""
     if path.endswith(".parquet"):
         return path
-    import pyarrow
-    from pyarrow import parquet
-
     rows = read_rows(path)
     columns: Dict[str, List[Any]] = {key: [row.get(key) for row in rows] for row in rows for key in row}
     target = os.path.join(_HERE, f"{name}.parquet")
-    parquet.write_table(pyarrow.table(columns), target + ".part")
+    program = [sys.executable, "-c", _WRITE_PARQUET, target + ".part"]
+    done = subprocess.run(program, input=json.dumps(columns), stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise DataError(f"{path} cannot be rewritten as Parquet: {done.stderr.strip().splitlines()[-1:]}")
     os.replace(target + ".part", target)
     return target
 
