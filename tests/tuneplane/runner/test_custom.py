@@ -111,7 +111,7 @@ def test_the_judge_of_the_console_reaches_the_script_and_its_token_no_log(
         "TUNEPLANE_JOB_JUDGE_TOKEN": "judge-token-1",
     }
     own = {f"TUNEPLANE_ENV_{name}": "https://elsewhere.example.org" for name in given}
-    assert job.run(**given, **own).returncode == 0
+    assert job.run(90.0, **given, **own).returncode == 0
     assert (job.out / "seen").read_text() == "judge-token-1\n"
     printed = console.text("stdout").decode()
     assert "https://judge.example.org/v1" in printed
