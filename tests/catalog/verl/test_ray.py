@@ -54,6 +54,19 @@ def running(command: Command, work: Path, log: Path) -> Iterator[subprocess.Pope
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(30)
+        for pid in started_in(work):  # Ray's sessions are their own; a test that failed left them
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def started_in(work: Path) -> list[int]:
+    """Living processes whose directory is below `work`."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cwd"):
+        with suppress(OSError):
+            if path.readlink().is_relative_to(work):
+                found.append(int(path.parent.name))
+    return found
 
 
 def wait_for(what: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
