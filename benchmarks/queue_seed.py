@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from sqlalchemy import insert
+from sqlalchemy import insert, text
 
 from tests.tuneplane_server.executors.scripted import ScriptedExecutor
 from tests.tuneplane_server.harness import jobspec
@@ -70,6 +70,9 @@ async def seed(services: Services) -> list[str]:
         await _put(session, GpuHoldRow, [_hold(index, job) for index, job in enumerate(live)])
         started = [job for job in jobs if job["phase"] != "queued"]
         await _put(session, MetricSeriesRow, [_series(job, name) for job in started for name in METRICS])
+    if not services.database.is_sqlite:  # what autovacuum does by itself within a minute
+        async with services.database.begin() as session:
+            await session.execute(text("analyze"))
     return [owner.username for owner in owners]
 
 
