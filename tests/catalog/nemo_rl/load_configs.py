@@ -9,7 +9,7 @@ NeMo RL's own configuration library; only these few lines are ours.
 import json
 import sys
 
-from omegaconf import OmegaConf  # ty: ignore[import-not-found] - of the environment that runs this
+from omegaconf import OmegaConf
 
 
 def load(path):
