@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.browser.conftest import Complaints
 from tests.e2e.browser.fed import PASSWORD, STEPS, USER, FedConsole
@@ -140,8 +140,13 @@ def test_a_pinned_metric_stands_on_top_also_on_the_next_visit(reader: Page, fed:
 
 
 def test_grave_lines_are_chosen_and_lead_to_the_lines_around(reader: Page, fed: FedConsole) -> None:
+    held: list[Route] = []
+    reader.route("**/logs/view.js", lambda route: held.append(route), times=1)
     reader.goto(f"{fed.url}/jobs/{fed.runs[0]}/logs")
-    reader.get_by_label("Level").select_option("error")
+    reader.get_by_label("Level").select_option("error")  # quicker than the page's own modules arrive
+    while not held:  # each look lets the browser's requests come in; the test's own time limit bounds it
+        reader.wait_for_timeout(10)
+    held[0].continue_()
     expect(reader.locator(".line .text")).to_have_text(["ERROR worse", "  why"])
     reader.get_by_label("Around matches").select_option("2")
     expect(reader.locator(".line.around .text")).to_have_text(["step 1", "WARNING slow", "step 2"])

@@ -36,7 +36,9 @@ class LogView {
     this.following = true;
     this.unread = 0;
     const query = new URLSearchParams(location.search);
-    this.filter = Object.fromEntries(["grep", ...FILTERS].map((name) => [name, query.get(name) ?? ""]));
+    // What the reader chose while this module was on its way counts as well.
+    this.filter = Object.fromEntries(["grep", ...FILTERS].map((name) => [name, query.get(name) ?? this.find(name)?.value ?? ""]));
+    this.chosen = Object.entries(this.filter).some(([name, value]) => value !== (query.get(name) ?? ""));
     this.from = query.get("from") === "start" ? "start" : "end";
     this.since = query.get("since") ?? "";
     this.line = query.get("line") ?? "";
@@ -46,7 +48,8 @@ class LogView {
     this.#wireFilters();
     this.#wirePlaces();
     this.unsubscribe = subscribe({ logs: () => this.#onNews() });
-    this.#open();
+    if (this.chosen) this.#go(this.from, { since: this.since });
+    else this.#open();
   }
 
   stop() {
