@@ -145,3 +145,9 @@ def test_the_command_starts_what_it_says(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(text.encode("utf-8"))
     done = subprocess.run(command.argv, cwd=str(tmp_path / command.cwd_relative), stdout=subprocess.PIPE, check=True)
     assert json.loads(done.stdout)["texts"] == ODD
+
+
+def test_a_stop_has_the_jobs_whole_grace_under_accelerate() -> None:
+    capsule = trl_capsule(gpus=2)
+    capsule["jobspec"]["spec"]["limits"] = {"grace": 600}
+    assert adapters.compile(capsule, Machine(gpus_per_node=2)).env["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] == "600"

@@ -61,3 +61,12 @@ def test_nothing_is_ended_by_its_name() -> None:
     assert "ray stop" not in SCRIPT
     assert "pkill" not in SCRIPT
     assert "killall" not in SCRIPT
+
+
+def test_the_code_of_a_driver_that_fails_at_once_is_kept() -> None:
+    """The shell may have noticed its end before it is asked for it; always after another command in the foreground."""
+    function = SCRIPT[SCRIPT.index("await() {") :]
+    function = function[: function.index("\n}\n") + 3]
+    tries = "n=0; while [ $n -lt 60 ]; do n=$((n+1)); (exit 7) & p=$!; [ $((n % 2)) = 0 ] || /bin/true; await $p; echo $code; done"
+    done = subprocess.run(["sh", "-c", function + tries], stdout=subprocess.PIPE, timeout=60, check=True)
+    assert done.stdout.split() == [b"7"] * 60

@@ -24,9 +24,11 @@ os.execv(sys.executable, [sys.executable, "-m", "ray.scripts.scripts", "start", 
   node=$!
 }
 
-# await PID: until it has ended, whatever signals come meanwhile; its exit code in $code.
+# await PID: until it has ended, whatever signals come meanwhile; its exit code in $code. Asked first whether it lives, a shell that
+# has noticed its end already would say no, and its code would be lost.
 await() {
   code=0
+  wait "$1" || code=$?
   while kill -0 "$1" 2>/dev/null; do
     code=0
     wait "$1" || code=$?

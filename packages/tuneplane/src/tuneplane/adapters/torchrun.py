@@ -56,12 +56,7 @@ def torchrun_argv(
 
 def torchrun_env(capsule: Mapping[str, Any], machine: Machine, processes: Optional[int] = None) -> Dict[str, str]:
     """What the processes need besides what torchrun gives them (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT)."""
-    limits = capsule["jobspec"]["spec"].get("limits") or {}
-    env = {
-        "PYTHONUNBUFFERED": "1",
-        # torchrun kills its processes 30 s after a SIGTERM, whatever grace the job was given.
-        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(int(limits.get("grace", _DEFAULT_GRACE))),
-    }
+    env = {"PYTHONUNBUFFERED": "1", **shutdown_env(capsule)}
     if machine.gpus_per_node == 0:
         env["CUDA_VISIBLE_DEVICES"] = ""  # a job that asked for no card gets none, also beside real ones
         cpus = pool_cpus(capsule)
@@ -69,6 +64,12 @@ def torchrun_env(capsule: Mapping[str, Any], machine: Machine, processes: Option
             # Else torchrun sets 1, and the number of threads decides the order of sums.
             env["OMP_NUM_THREADS"] = str(max(1, cpus // processes_of(machine, processes)))
     return env
+
+
+def shutdown_env(capsule: Mapping[str, Any]) -> Dict[str, str]:
+    """torchrun kills its processes 30 s after a SIGTERM, whatever grace the job was given, unless it is told."""
+    limits = capsule["jobspec"]["spec"].get("limits") or {}
+    return {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(int(limits.get("grace", _DEFAULT_GRACE)))}
 
 
 def torchrun_hints(machine: Machine, processes: Optional[int] = None) -> Tuple[LogHint, ...]:

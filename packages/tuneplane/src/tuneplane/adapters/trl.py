@@ -12,6 +12,7 @@ from tuneplane.adapters.experiment import (
     experiment_dir,
     pool_cpus,
 )
+from tuneplane.adapters.torchrun import shutdown_env
 
 CONFIG_FILE = "config.json"  # below the work dir; TRL's parser reads it as YAML
 
@@ -55,6 +56,8 @@ def _launcher(machine: Machine) -> List[str]:
 
 def _environment(capsule: Mapping[str, Any], machine: Machine) -> Dict[str, str]:
     env = {"PYTHONUNBUFFERED": "1"}  # a line is worth most when it is fresh
+    if max(1, machine.gpus_per_node) * machine.count > 1:  # accelerate starts them through torchrun's agent
+        env.update(shutdown_env(capsule))
     if machine.gpus_per_node == 0:
         env["CUDA_VISIBLE_DEVICES"] = ""  # a job that asked for no card gets none, also beside real ones
         cpus = pool_cpus(capsule)
