@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.ports import free_port
 from tuneplane.adapters import Command, Machine
 from tuneplane.adapters.ray import ray_command
 
@@ -100,7 +99,9 @@ def test_two_machines_are_one_cluster_until_the_driver_has_ended(
     framework_env: Callable[[str], Path], tmp_path: Path
 ) -> None:
     python, address = str(framework_env("verl") / "bin/python"), own_address()
-    port = free_port()
+    with socket.socket() as free:
+        free.bind((address, 0))
+        port = free.getsockname()[1]
     works = [tmp_path / "machine-0", tmp_path / "machine-1"]
     logs = [tmp_path / "0.log", tmp_path / "1.log"]
     driver = [python, "-c", DRIVER, "a 'b' $c\n"]
