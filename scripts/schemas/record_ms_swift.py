@@ -16,11 +16,11 @@ import sys
 import typing
 from enum import Enum
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from bounds_ms_swift import BOUNDS, CHOICES, REQUIRED
 from ms_swift_parsers import argument_classes, make_parser
+from recording import keep, paths_of
 
 # Method of the schema -> entry point. `rlhf` and `megatron-rlhf` are for the methods that have no choices of their own (`keys_of`).
 METHODS = {
@@ -39,15 +39,8 @@ NOT_FLAGS = {"help", "liger_kernel_config", "parallelism_config"}
 
 
 def main(arguments: list[str]) -> int:
-    paths, check = [Path(item) for item in arguments if item != "--check"], "--check" in arguments
-    text = render(record())
-    stale = [path for path in paths if not path.exists() or path.read_text(encoding="utf-8") != text]
-    for path in stale:
-        if check:
-            sys.stderr.write(f"{path} is not what the installed ms-swift says; run this script without --check\n")
-        else:
-            path.write_text(text, encoding="utf-8")
-    return int(check and bool(stale))
+    paths, check = paths_of(arguments)
+    return keep(dict.fromkeys(paths, render(record())), "the installed ms-swift", check=check)
 
 
 def record() -> dict[str, Any]:

@@ -10,7 +10,6 @@ Needs PyYAML for `--checkout` only.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 from nemo_rl_keys import EXAMPLES, METHODS, ORIGIN
 from nemo_rl_parts import Key
+from recording import keep, rendered
 
 
 def main(arguments: list[str]) -> int:
@@ -26,16 +26,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--checkout", type=Path)
     asked = parser.parse_args(arguments)
-    text = json.dumps(record(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    stale = [path for path in asked.schemas if not path.exists() or path.read_text(encoding="utf-8") != text]
-    for path in stale:
-        if asked.check:
-            sys.stderr.write(f"{path} is not what nemo_rl_keys.py says; run this script without --check\n")
-        else:
-            path.write_text(text, encoding="utf-8")
+    code = keep(dict.fromkeys(asked.schemas, rendered(record())), "nemo_rl_keys.py", check=asked.check)
     differences = list(compare(asked.checkout)) if asked.checkout else []
     sys.stderr.writelines(f"{difference}\n" for difference in differences)
-    return int(bool(differences) or (asked.check and bool(stale)))
+    return int(bool(differences) or bool(code))
 
 
 def record() -> dict[str, Any]:

@@ -9,14 +9,13 @@ flag without its dashes. `--check` writes nothing and fails when a file is not w
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from openrlhf_cli import parse, parser_of
+from recording import keep, paths_of, rendered
 
 MODULES = {
     "ppo": "train_ppo_ray",
@@ -60,15 +59,8 @@ OTHER: dict[str, dict[str, Any]] = {
 
 
 def main(arguments: list[str]) -> int:
-    paths, check = [Path(item) for item in arguments if item != "--check"], "--check" in arguments
-    text = json.dumps(record(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    stale = [path for path in paths if not path.exists() or path.read_text(encoding="utf-8") != text]
-    for path in stale:
-        if check:
-            sys.stderr.write(f"{path} is not what the installed OpenRLHF says; run this script without --check\n")
-        else:
-            path.write_text(text, encoding="utf-8")
-    return int(check and bool(stale))
+    paths, check = paths_of(arguments)
+    return keep(dict.fromkeys(paths, rendered(record())), "the installed OpenRLHF", check=check)
 
 
 def record() -> dict[str, Any]:

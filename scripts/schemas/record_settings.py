@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-import json
 import sys
 import typing
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 import yaml
 from record_trl import default_of, describe
+from recording import keep, rendered
 
 CATALOG = Path(__file__).parents[2] / "packages/tuneplane/src/tuneplane/recipes/catalog"
 RECIPES = ("pytorch/image-classification", "evalkit/benchmark")
@@ -26,13 +26,7 @@ FACTS = ("min", "max", "exclusive_min", "exclusive_max", "choices")
 
 def main(arguments: list[str]) -> int:
     wanted = {path: text for recipe in RECIPES for path, text in schemas_of(recipe).items()}
-    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
-    for path in stale:
-        if "--check" in arguments:
-            sys.stderr.write(f"{path} is not what the template's settings.py says; run this script without --check\n")
-        else:
-            path.write_text(wanted[path], encoding="utf-8")
-    return int("--check" in arguments and bool(stale))
+    return keep(wanted, "the template's settings.py", check="--check" in arguments)
 
 
 def schemas_of(recipe: str) -> dict[Path, str]:
@@ -49,8 +43,7 @@ def schemas_of(recipe: str) -> dict[Path, str]:
             "common": {},
             "methods": {method: keys},
         }
-        text = json.dumps(schema, indent=1, sort_keys=True) + "\n"
-        found[CATALOG / framework / f"schema-{version}.json"] = text
+        found[CATALOG / framework / f"schema-{version}.json"] = rendered(schema)
     return found
 
 

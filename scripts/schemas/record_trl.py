@@ -12,15 +12,14 @@ import contextlib
 import dataclasses
 import enum
 import importlib
-import json
 import os
 import sys
 import types
 import typing
-from pathlib import Path
 from typing import Any
 
 from bounds_trl import ALL, BOUNDS, Bound
+from recording import keep, paths_of, rendered
 
 CLASSES = {
     "sft": "SFTConfig",
@@ -38,16 +37,9 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 
 def main(arguments: list[str]) -> int:
-    paths, check = [Path(item) for item in arguments if item != "--check"], "--check" in arguments
+    paths, check = paths_of(arguments)
     prove_bounds()
-    text = json.dumps(record(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    stale = [path for path in paths if not path.exists() or path.read_text(encoding="utf-8") != text]
-    for path in stale:
-        if check:
-            sys.stderr.write(f"{path} is not what the installed TRL says; run this script without --check\n")
-        else:
-            path.write_text(text, encoding="utf-8")
-    return int(check and bool(stale))
+    return keep(dict.fromkeys(paths, rendered(record())), "the installed TRL", check=check)
 
 
 def record() -> dict[str, Any]:

@@ -11,7 +11,6 @@ dataclasses' where there is one, else the default's. A section that is empty tak
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 import types
 import typing
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bounds_verl import BOUNDS, REGISTRIES, RL, SFT, Bound
+from recording import keep, paths_of, rendered
 
 # The keys of each tree are recorded under one method; the other recipes name it in `keys_of`.
 TREES = {"ppo": RL, "sft": SFT}
@@ -40,17 +40,10 @@ FILLED_IN = (
 
 
 def main(arguments: list[str]) -> int:
-    paths, check = [Path(item) for item in arguments if item != "--check"], "--check" in arguments
+    paths, check = paths_of(arguments)
     warnings.simplefilter("ignore")
     prove()
-    text = json.dumps(record(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    stale = [path for path in paths if not path.exists() or path.read_text(encoding="utf-8") != text]
-    for path in stale:
-        if check:
-            sys.stderr.write(f"{path} is not what the installed verl says; run this script without --check\n")
-        else:
-            path.write_text(text, encoding="utf-8")
-    return int(check and bool(stale))
+    return keep(dict.fromkeys(paths, rendered(record())), "the installed verl", check=check)
 
 
 def record() -> dict[str, Any]:

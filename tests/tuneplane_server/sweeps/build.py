@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.tuneplane_server.harness import INGEST, Harness, jobspec
 from tuneplane_server.features.accounts.principal import Principal
-from tuneplane_server.features.sweeps.service import Asked
+from tuneplane_server.features.jobs.steering import Asked
 from tuneplane_server.features.sweeps.tables import SweepRow, TrialRow
 
 GRID = {"method": "grid", "params": {"env.LR": {"values": [1, 2, 3]}}, "max_parallel": 2}

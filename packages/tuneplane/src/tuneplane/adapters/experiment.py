@@ -38,6 +38,19 @@ def effective_config(capsule: Mapping[str, Any]) -> Dict[str, Any]:
     return config
 
 
+def named_model(capsule: Mapping[str, Any], framework: str) -> str:
+    """The model that the job trains: a path, or the name of one on a hub, of which `framework` loads no revision."""
+    paths = capsule["paths"]
+    model = paths.get("init_model") or paths.get("base_model")
+    if not model:
+        raise AdapterError("there is no model to train: give tp submit --model")
+    if "@" in model and not model.startswith("/"):
+        raise AdapterError(
+            f"{framework} loads no revision of a hub model: give tp submit --model with a name alone, or a path"
+        )
+    return str(model)
+
+
 def set_at(config: MutableMapping[str, Any], path: str, value: Any) -> None:
     """Set the value at a dotted path; a mapping on the way is made where there is none."""
     *parents, last = path.split(".")

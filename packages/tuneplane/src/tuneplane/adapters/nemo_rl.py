@@ -14,7 +14,7 @@ from typing import Any, Dict, Mapping
 
 from tuneplane.adapters import json_for_yaml
 from tuneplane.adapters.command import AdapterError, Command, LogHint, Machine
-from tuneplane.adapters.experiment import effective_config, experiment_dir, set_at
+from tuneplane.adapters.experiment import effective_config, experiment_dir, named_model, set_at
 from tuneplane.adapters.pools import ROLLOUT, TRAIN, Pools, pools_of
 from tuneplane.adapters.prepare import Preparation
 from tuneplane.adapters.ray import ray_command
@@ -101,14 +101,7 @@ def literal(text: str) -> str:
 
 
 def _set_model(config: Dict[str, Any], capsule: Mapping[str, Any]) -> None:
-    paths = capsule["paths"]
-    model = paths.get("init_model") or paths.get("base_model")
-    if not model:
-        raise AdapterError("there is no model to train: give tp submit --model")
-    if "@" in model and not model.startswith("/"):
-        raise AdapterError(
-            "NeMo RL loads no revision of a hub model: give tp submit --model with a name alone, or a path"
-        )
+    model = named_model(capsule, "NeMo RL")
     set_at(config, "policy.model_name", literal(model))
     set_at(config, "policy.tokenizer.name", literal(model))
 

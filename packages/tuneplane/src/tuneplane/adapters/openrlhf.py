@@ -9,7 +9,7 @@ import posixpath
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from tuneplane.adapters.command import AdapterError, Command, LogHint, Machine
-from tuneplane.adapters.experiment import experiment_dir
+from tuneplane.adapters.experiment import experiment_dir, named_model
 from tuneplane.adapters.pools import TRAIN, Pools, pools_of
 from tuneplane.adapters.prepare import Preparation
 from tuneplane.adapters.ray import ray_command
@@ -123,7 +123,7 @@ def _offline_flags(capsule: Mapping[str, Any]) -> Dict[str, Any]:
     """sft, dpo and rm. The working directory is the experiment's on every machine, so the sample is named relative to it."""
     train, validation = _data(capsule, ".")
     return {
-        "model.model_name_or_path": _model(capsule),
+        "model.model_name_or_path": named_model(capsule, "OpenRLHF"),
         "data.dataset": train,
         "data.dataset_split": _split(capsule, "train"),
         "eval.dataset": validation,
@@ -137,7 +137,7 @@ def _rl_flags(
     experiment = preparation.shared_experiment(capsule)
     train, validation = _data(capsule, experiment)
     found: Dict[str, Any] = {
-        "actor.model_name_or_path": _model(capsule),
+        "actor.model_name_or_path": named_model(capsule, "OpenRLHF"),
         "data.prompt_dataset": train,
         "data.prompt_split": _split(capsule, "train"),
         **_placement(flags, pools),
@@ -212,18 +212,6 @@ def _resume_flags(capsule: Mapping[str, Any], preparation: Preparation) -> Dict[
 def _has_critic(capsule: Mapping[str, Any]) -> bool:
     fixed = capsule["recipe"]["adapter_options"].get("fixed") or {}
     return bool(fixed.get("algo.advantage.estimator", "gae") == "gae")
-
-
-def _model(capsule: Mapping[str, Any]) -> str:
-    paths = capsule["paths"]
-    model = paths.get("init_model") or paths.get("base_model")
-    if not model:
-        raise AdapterError("there is no model to train: give tp submit --model")
-    if "@" in model and not model.startswith("/"):
-        raise AdapterError(
-            "OpenRLHF loads no revision of a hub model: give tp submit --model with a name alone, or a path"
-        )
-    return str(model)
 
 
 def _data(capsule: Mapping[str, Any], experiment: str) -> Tuple[str, Optional[str]]:

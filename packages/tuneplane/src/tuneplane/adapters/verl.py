@@ -12,7 +12,7 @@ from pkgutil import get_data
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from tuneplane.adapters.command import AdapterError, Command, LogHint, Machine
-from tuneplane.adapters.experiment import effective_config, experiment_dir, set_at
+from tuneplane.adapters.experiment import effective_config, experiment_dir, named_model, set_at
 from tuneplane.adapters.hydra_overrides import NotForHydraError, overrides
 from tuneplane.adapters.pools import ROLLOUT, TRAIN, Pools, pools_of
 from tuneplane.adapters.ray import ray_command
@@ -120,7 +120,7 @@ def _rl_values(capsule: Mapping[str, Any], config: Mapping[str, Any], pools: Poo
     nodes, gpus = pools.shape(TRAIN)
     if gpus == 0:
         raise AdapterError("verl trains on GPUs here: give tp submit --profile <card>:<number>")
-    model = _model(capsule)
+    model = named_model(capsule, "verl")
     values: Dict[str, Any] = {
         "actor_rollout_ref.model.path": model,
         "critic.model.path": _at(config, "critic.model.path") or model,
@@ -192,23 +192,13 @@ def _sft_values(capsule: Mapping[str, Any], config: Mapping[str, Any], machine: 
     if gpus == 0:
         raise AdapterError("verl 0.9's engines run on accelerators only: give tp submit --profile <card>:<number>")
     values: Dict[str, Any] = {
-        "model.path": _model(capsule),
+        "model.path": named_model(capsule, "verl"),
         "trainer.nnodes": nodes,
         "trainer.n_gpus_per_node": gpus,
     }
     if not _data(capsule)[1]:
         values.update({"data.val_files": None, "trainer.test_freq": -1})
     return values
-
-
-def _model(capsule: Mapping[str, Any]) -> str:
-    paths = capsule["paths"]
-    model = paths.get("init_model") or paths.get("base_model")
-    if not model:
-        raise AdapterError("there is no model to train: give tp submit --model")
-    if "@" in model and not model.startswith("/"):
-        raise AdapterError("verl loads no revision of a hub model: give tp submit --model with a name alone, or a path")
-    return str(model)
 
 
 def _data(capsule: Mapping[str, Any]) -> Tuple[str, Optional[str]]:

@@ -10,8 +10,8 @@ from starlette.responses import RedirectResponse, Response
 from tuneplane_server.console.pages.reader import Reader, pages_of, services_of
 from tuneplane_server.console.views import sweeps as view
 from tuneplane_server.features.accounts.deps import client_address
+from tuneplane_server.features.jobs.steering import Asked
 from tuneplane_server.features.sweeps.presenting import present, present_list
-from tuneplane_server.features.sweeps.service import Asked
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 
 router = APIRouter(include_in_schema=False, prefix="/sweeps")

@@ -25,7 +25,7 @@ from tuneplane_server.web.problems import ProblemError
 
 @dataclass(frozen=True)
 class Asked:
-    """Who asks for a run that may follow, and with what; as for a submission."""
+    """Who asks for runs that may follow (retry, resume, a sweep), and with what; as for a submission."""
 
     principal: Principal
     key: str | None

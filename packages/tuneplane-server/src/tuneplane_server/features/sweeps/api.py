@@ -13,8 +13,8 @@ from tuneplane.i18n import _
 from tuneplane_server.domain.sweeps import SweepState
 from tuneplane_server.features.accounts.deps import Reader, Writer, client_address, services_of
 from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.jobs.steering import Asked
 from tuneplane_server.features.sweeps.presenting import present, present_list
-from tuneplane_server.features.sweeps.service import Asked
 from tuneplane_server.features.sweeps.views import DryRunView, SweepDetail, SweepView, dry_run_view
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 from tuneplane_server.web.problems import refused

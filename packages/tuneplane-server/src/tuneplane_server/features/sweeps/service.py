@@ -26,6 +26,7 @@ from tuneplane_server.features.catalog.service import CatalogService
 from tuneplane_server.features.jobs.admission.context import AdmissionContext
 from tuneplane_server.features.jobs.jobspec_input import parse_jobspec, too_deep
 from tuneplane_server.features.jobs.outlook import approval_view
+from tuneplane_server.features.jobs.steering import Asked
 from tuneplane_server.features.jobs.submission import MAX_KEY, Submissions
 from tuneplane_server.features.projects.service import ProjectService
 from tuneplane_server.features.sweeps import repo
@@ -39,16 +40,6 @@ from tuneplane_server.web.problems import ProblemError, not_found, refused
 NO_SWEEP = "0" * 16  # stands in labels for the id of a sweep that is not made
 MOST_ACTIVE = 20  # sweeps of one user at once
 MAX_REFUSALS = 100
-
-
-@dataclass(frozen=True)
-class Asked:
-    """Who asks, with what; as for a submission."""
-
-    principal: Principal
-    key: str | None
-    ingest_address: str
-    address: str = ""
 
 
 @dataclass(frozen=True)
