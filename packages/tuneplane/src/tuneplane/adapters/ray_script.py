@@ -9,6 +9,7 @@ set -u
 python=$1 rank=$2 count=$3 gpus=$4 address=$5 port=$6 seconds=$7
 shift 7
 node='' driver='' watch=''
+case $address in *:*) head="[$address]:$port" ;; *) head=$address:$port ;; esac # of IPv6, too
 
 start_node() { # start_node ARGUMENT...: `ray start --block` in the background, in a session of its own
   "$python" -c 'import importlib.util, os, socket, sys
@@ -42,28 +43,29 @@ end_node() {
   node=''
 }
 
-# answers TRIES SECONDS: whether the head takes connections.
+# answers SECONDS: whether the head takes connections within this time.
 answers() {
   "$python" -c 'import socket, sys, time
-for left in range(int(sys.argv[3]), 0, -1):
+end = time.monotonic() + float(sys.argv[3])
+while True:
     try:
-        socket.create_connection((sys.argv[1], int(sys.argv[2])), 5).close()
+        socket.create_connection((sys.argv[1], int(sys.argv[2])), max(0.5, min(5, end - time.monotonic()))).close()
         sys.exit(0)
     except OSError:
-        if left > 1:
-            time.sleep(float(sys.argv[4]))
-sys.exit(1)' "$address" "$port" "$1" "$2"
+        if time.monotonic() >= end:
+            sys.exit(1)
+        time.sleep(1)' "$address" "$port" "$1"
 }
 
 # The driver and what it waits for are in the job's process group and hear a stop themselves; this shell only has to outlive them.
 trap : TERM INT HUP
 
 if [ "$rank" -ne 0 ]; then
-  if ! answers "$seconds" 1; then
-    echo "ray.sh: the Ray head at $address:$port did not answer within $seconds seconds" >&2
+  if ! answers "$seconds"; then
+    echo "ray.sh: the Ray head at $head did not answer within $seconds seconds" >&2
     exit 1
   fi
-  start_node "--address=$address:$port"
+  start_node "--address=$head"
   # When the head is gone, so is the driver: this machine's Ray is told to end instead of looking for it for a minute.
   "$python" -c 'import os, signal, socket, sys, time
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -84,7 +86,7 @@ except ProcessLookupError:
   await "$node"
   ended=$code
   kill -KILL "$watch" 2>/dev/null
-  if answers 3 1; then
+  if answers 3; then
     echo "ray.sh: Ray on machine $rank ended with $ended while its head was still there" >&2
     [ "$ended" -ne 0 ] || ended=1
     exit "$ended"
@@ -93,7 +95,7 @@ except ProcessLookupError:
 fi
 
 start_node --head "--node-ip-address=$address" "--port=$port" --include-dashboard=false
-export RAY_ADDRESS="$address:$port"
+export RAY_ADDRESS="$head"
 "$python" -c 'import os, socket, sys, threading, time
 import ray
 address, port, wanted, seconds, node = sys.argv[1], int(sys.argv[2]), *map(int, sys.argv[3:6])
@@ -115,7 +117,7 @@ while found < wanted:
     try:
         if not ray.is_initialized():
             socket.create_connection((address, port), 5).close()
-            ray.init(address="%s:%d" % (address, port), log_to_driver=False, logging_level="ERROR")
+            ray.init(address=os.environ["RAY_ADDRESS"], log_to_driver=False, logging_level="ERROR")
         found = sum(1 for one in ray.nodes() if one["Alive"])
     except (OSError, RuntimeError) as error:
         print("ray.sh: not yet: %s" % error, file=sys.stderr)
