@@ -70,3 +70,10 @@ def test_the_code_of_a_driver_that_fails_at_once_is_kept() -> None:
     tries = "n=0; while [ $n -lt 60 ]; do n=$((n+1)); (exit 7) & p=$!; [ $((n % 2)) = 0 ] || /bin/true; await $p; echo $code; done"
     done = subprocess.run(["sh", "-c", function + tries], stdout=subprocess.PIPE, timeout=60, check=True)
     assert done.stdout.split() == [b"7"] * 60
+
+
+@pytest.mark.parametrize(("address", "head"), [("10.0.0.5", b"10.0.0.5:6379"), ("fd00::1", b"[fd00::1]:6379")])
+def test_the_head_is_named_as_addresses_are_written(address: str, head: bytes) -> None:
+    (line,) = (line for line in SCRIPT.splitlines() if line.startswith("case $address"))
+    written = f'address={address} port=6379\n{line}\nprintf %s "$head"'
+    assert subprocess.run(["sh", "-c", written], stdout=subprocess.PIPE, timeout=60, check=True).stdout == head
