@@ -53,6 +53,23 @@ def test_a_process_that_is_killed_leaves_what_it_logged_before(tmp_path: Path) -
     assert run_script(tmp_path, "pass").points("a") == [(7, 1.5)]
 
 
+def test_what_was_logged_before_a_flush_outlives_a_kill_at_once(tmp_path: Path) -> None:
+    """A checkpoint is where a killed run goes on: the points before it must not wait for company."""
+    code = """
+import os, signal
+from tuneplane.report import log, log_event, session
+session.flush()
+for step in range(5):
+    log({"a": step}, step)
+log_event("checkpoint", {"path": "/x", "step": 4})
+session.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    found = run_script(tmp_path, code)
+    assert found.returncode == -signal.SIGKILL
+    assert found.points("a") == [(step, step) for step in range(5)]
+
+
 def test_outside_a_job_one_line_says_so_and_nothing_happens(tmp_path: Path) -> None:
     code = """
 from tuneplane.report import init, log, log_samples, finish

@@ -18,6 +18,7 @@ from tuneplane.report.writer import MAX_QUEUED, Recorder, say
 SAMPLE_KINDS = ("completion", "preference", "conversation")
 _MAX_SAMPLES_PER_CALL = 1000
 _FINISH_SECONDS = 1.8
+_FLUSH_SECONDS = 1.0
 
 _recorder: Optional[Recorder] = None
 _off = False  # outside a job: said once, then nothing is done
@@ -113,6 +114,16 @@ def log_event(event: str, data: Mapping[str, Any]) -> None:
             _put_line(recorder, event_line(recorder.rank, str(event)[:64], time(), to_json_value(dict(data))))
     except Exception as error:  # noqa: BLE001 - reporting must never end a training run
         _complain("log_event", error)
+
+
+def flush() -> None:
+    """Write what is queued; returns within a second. For the moments after which a killed process must not miss anything."""
+    try:
+        recorder = _recorder
+        if recorder is not None:
+            recorder.flush(_FLUSH_SECONDS)
+    except Exception as error:  # noqa: BLE001 - reporting must never end a training run
+        _complain("flush", error)
 
 
 def finish() -> None:

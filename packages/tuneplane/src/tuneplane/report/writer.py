@@ -33,6 +33,8 @@ class Recorder:
         self._start_lock = threading.Lock()
         self._thread: Optional[threading.Thread] = None
         self._stop = threading.Event()
+        self._hurry = threading.Event()  # somebody waits for the file: no batching now
+        self._waiters: Deque[threading.Event] = deque()
         self._said: Set[str] = set()
 
     def start(self) -> None:
@@ -49,6 +51,7 @@ class Recorder:
         with self._start_lock:
             thread, self._thread = self._thread, None
             self._stop.set()
+            self._hurry.set()
             self.wake.set()
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
@@ -56,6 +59,15 @@ class Recorder:
                 return False
         self._drain()
         return not self.queue and not self.lines
+
+    def flush(self, timeout: float) -> bool:
+        """Have what is queued written now; True when it was within `timeout` seconds."""
+        written = threading.Event()
+        self._waiters.append(written)
+        self.start()
+        self._hurry.set()
+        self.wake.set()
+        return written.wait(timeout)
 
     def latest_step(self) -> int:
         """The step of the newest call of log(), 0 before the first."""
@@ -75,9 +87,13 @@ class Recorder:
         while not stop.is_set():
             self.wake.wait()
             # Waiting a little lets many calls share one line; nothing wakes this thread while nothing is logged.
-            stop.wait(BATCH_SECONDS)
+            self._hurry.wait(BATCH_SECONDS)
             self.wake.clear()
+            self._hurry.clear()
+            waiting = len(self._waiters)  # who comes later has set `wake` again
             self._drain()
+            for _ in range(waiting):
+                self._waiters.popleft().set()
 
     def _drain(self) -> None:
         with self._lock:

@@ -14,7 +14,7 @@ import sys
 from importlib import metadata
 from typing import Any, Callable, Dict, List, Optional
 
-from tuneplane.report.session import finish, log, log_event, log_samples
+from tuneplane.report.session import finish, flush, log, log_event, log_samples
 from tuneplane.report.values import to_json_value, to_number, without_secrets
 from tuneplane.report.writer import say
 
@@ -88,6 +88,8 @@ def _build() -> type:
             if state.is_world_process_zero:
                 path = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
                 log_event("checkpoint", {"path": os.path.abspath(path), "step": state.global_step})
+            # Who goes on from this checkpoint must find the points before it, even if this process is killed now.
+            flush()
 
         def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             finish()
