@@ -1,0 +1,72 @@
+"""The life of a node in rules: when it counts as heard of, how it is, which versions talk to each other."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+ANNOUNCE_SECONDS = 10  # how often a node is asked to say that it is there
+UNHEARD_AFTER = timedelta(
+    seconds=4 * ANNOUNCE_SECONDS + 5
+)  # three announcements may be lost, and each console writes a little late
+PROVE_EVERY = timedelta(minutes=10)
+API_VERSION = 1
+
+_VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})(?:\D|\Z)", re.ASCII)
+
+
+class NodeState(StrEnum):
+    """What administrators want of a node. A removed one is told so for as long as it announces itself."""
+
+    READY = "ready"
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+    REMOVED = "removed"
+
+
+class NodeHealth(StrEnum):
+    """`refused`: it is heard of and cannot be used as it is. `lost`: not heard of for so long that its attempts were given up,
+    or would be.
+    """
+
+    READY = "ready"
+    UNPROVED = "unproved"
+    UNREACHABLE = "unreachable"
+    LOST = "lost"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What health is decided by. `proved`: the storage root, for the daemon's present start. `callable`: the console's last call
+    reached it. `lost_after`: None, it is never given up.
+    """
+
+    last_heard: datetime
+    refused: bool
+    callable: bool
+    proved: bool
+    fenced: bool
+    lost_after: timedelta | None
+
+
+def health_of(facts: NodeFacts, now: datetime) -> NodeHealth:
+    silence = now - facts.last_heard
+    if silence >= UNHEARD_AFTER:
+        given_up = facts.fenced or (facts.lost_after is not None and silence >= facts.lost_after)
+        return NodeHealth.LOST if given_up else NodeHealth.UNREACHABLE
+    if facts.refused:
+        return NodeHealth.REFUSED
+    if not facts.callable:
+        return NodeHealth.UNREACHABLE
+    return NodeHealth.READY if facts.proved else NodeHealth.UNPROVED
+
+
+def versions_fit(ours: str, theirs: str, api: tuple[int, ...]) -> bool:
+    """Whether console and node talk to each other: the same major version, at most one minor apart, and an API both know."""
+    mine, other = _VERSION.match(ours), _VERSION.match(theirs)
+    if mine is None or other is None or API_VERSION not in api:
+        return False
+    return mine[1] == other[1] and abs(int(mine[2]) - int(other[2])) <= 1
