@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 import pytest
 
 from tests.services import browser, docker, podman, postgres, redis
+from tests.services import cluster_network as networks
 from tests.services.containers import ContainerImage, Engine, host_python_mounts, import_image
 from tests.services.databases import PostgresServer
 from tests.services.process import ServiceMissingError
@@ -34,7 +35,7 @@ HARDWARE = "hardware: "
 # counts, and a mark on the test comes before all. The images need the training runtime's Python, but train nothing.
 LAYERS = {
     "catalog": {"framework_env"},
-    "services": {"redis_url", "docker_image", "podman_image", "container_image"},
+    "services": {"redis_url", "docker_image", "podman_image", "container_image", "cluster_network"},
     "training": {"training_runtime"},
     "browser": {"chromium_path"},
 }
@@ -230,6 +231,17 @@ def _image(engine: Engine, runtime: Path) -> ContainerImage:
     except ServiceMissingError as problem:
         unavailable(problem)
     return ContainerImage(engine, IMAGE, host_python_mounts(python), str(python))
+
+
+@pytest.fixture(scope="module")
+def cluster_network(pytestconfig: pytest.Config) -> Iterator[networks.Network]:
+    """An empty network for machines that are network namespaces; everything in it ends with the module."""
+    try:
+        made = networks.create(pytestconfig.stash[SESSION])
+    except ServiceMissingError as problem:
+        unavailable(problem)
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")

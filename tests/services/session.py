@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.services.process import ProcessId, ServiceMissingError
+from tests.services.process import ProcessId, ServiceMissingError, stop
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -93,20 +93,36 @@ class ServiceSession:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
+    def own(self, name: str, service: Service) -> Path:
+        """Write down how to end something before it is made, for what one test module makes and ends; its folder."""
+        self._start_guardian()
+        home = self.folder / name
+        home.mkdir(mode=0o711)
+        _write(self.folder / f"{name}.json", asdict(service))
+        return home
+
+    def end(self, name: str) -> None:
+        """End what is owned under this name now, and remove its folder."""
+        record = self.folder / f"{name}.json"
+        _end(record)
+        shutil.rmtree(self.folder / name, ignore_errors=True)
+        record.unlink()
+
     def close(self) -> None:
         """End every service of this run, newest first, and remove the folder."""
-        from tests.services.process import stop
-
-        records = sorted(self.folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
-        for record in records:
-            content = json.loads(record.read_text())
-            for command in content.get("before_stop", []):
-                _run(command)
-            for entry in content.get("processes", []):
-                stop(ProcessId(**entry))
-            for command in content.get("after_stop", []):
-                _run(command)
+        for record in sorted(self.folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True):
+            _end(record)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _end(record: Path) -> None:
+    content = json.loads(record.read_text())
+    for command in content.get("before_stop", []):
+        _run(command)
+    for entry in content.get("processes", []):
+        stop(ProcessId(**entry))
+    for command in content.get("after_stop", []):
+        _run(command)
 
 
 def _run(command: list[str]) -> None:
