@@ -6,11 +6,11 @@ import json
 import subprocess
 import sys
 
-from tests.services.cluster_machine import holders, inhabitants, kill_all
+from tests.services.cluster_machine import inhabitants, kill_all, marked
 
 
 def main(owner: str) -> None:
-    for holder in holders(owner):
+    for holder in marked(owner):
         # The holder last: without it nobody finds the others.
         kill_all(lambda home=holder: [item for item in inhabitants(home) if item != home])
         kill_all(lambda home=holder: [home] if home.alive() else [])

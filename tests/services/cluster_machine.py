@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from tests.services.process import ProcessId
 
-OWNER = "TUNEPLANE_TEST_NETWORK"  # in the holder's environment: the network it belongs to
+OWNER = "TUNEPLANE_TEST_NETWORK"  # in the environment of holders and consoles: the network they belong to
 MANAGEMENT, FABRIC = "eth0", "eth1"
 # What the machine sees of /sys must be its own interfaces; the control groups below it are the host's.
 _BOOT = textwrap.dedent("""\
@@ -53,10 +53,17 @@ class Machine:
         """What to put before a command so that it runs in the machine; it becomes the command, with the same pid."""
         return entrance(self.holder)
 
-    def popen(self, argv: Sequence[str | Path], **options: Any) -> subprocess.Popen[bytes]:
+    def popen(
+        self,
+        argv: Sequence[str | Path],
+        output: int | IO[bytes] = subprocess.DEVNULL,
+        env: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[bytes]:
         """In a session of its own, with the machine's root as its working directory."""
         command = [*self.entrance, *map(str, argv)]
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **options)
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env, start_new_session=True
+        )
 
     def run(self, *argv: str | Path, check: bool = True) -> str:
         """A command's output; AssertionError with what it said when it fails."""
@@ -116,16 +123,20 @@ def boot(name: str, owner: str, folder: Path, hosts: Path) -> ProcessId:
     return ProcessId.of(process.pid)
 
 
-def holders(owner: str) -> list[ProcessId]:
-    """Of the machines of one network, found without anything written down."""
+def marked(owner: str) -> list[ProcessId]:
+    """The holders of one network, and what belongs to it on the host: found without anything written down."""
     mark = f"{OWNER}={owner}".encode()
     return [item for item in _living() if mark in _environment(item.pid)]
 
 
 def inhabitants(holder: ProcessId) -> list[ProcessId]:
-    """Every living process in the holder's network namespace, itself too."""
+    """Every living process in the holder's network namespace, itself too; for a process on the host, that one alone."""
     home = _network_of(holder.pid)
-    return [] if home is None else [item for item in _living() if _network_of(item.pid) == home]
+    if home is None:
+        return []
+    if home == _network_of(os.getpid()):
+        return [holder] if holder.alive() else []
+    return [item for item in _living() if _network_of(item.pid) == home]
 
 
 def kill_all(find: Any, seconds: float = 60) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.services import cluster_network
-from tests.services.cluster_machine import FABRIC, MANAGEMENT, Machine, entrance, holders
+from tests.services.cluster_machine import FABRIC, MANAGEMENT, Machine, entrance, marked
 from tests.services.cluster_network import Network
 from tests.services.process import ProcessId
 from tests.services.session import ServiceSession
@@ -58,7 +58,7 @@ def two(network: Network) -> Iterator[Machine]:
 
 
 def listen(machine: Machine) -> ProcessId:
-    with machine.popen([sys.executable, "-c", ECHO], stdout=subprocess.PIPE) as process:
+    with machine.popen([sys.executable, "-c", ECHO], subprocess.PIPE) as process:
         process.returncode = 0  # it is ended with its machine
         assert process.stdout is not None
         assert process.stdout.readline() == b"listening\n"
@@ -115,13 +115,15 @@ def test_without_current_nothing_of_a_machine_is_left_but_the_machine(one: Machi
 
 
 MAKE = """
-import signal, sys
+import signal, subprocess, sys
 from pathlib import Path
 from tests.services import cluster_network
+from tests.services.cluster_machine import OWNER
 from tests.services.session import ServiceSession
 network = cluster_network.create(ServiceSession(Path(sys.argv[1]), int(sys.argv[2])))
 machine = network.machine("lonely")
 machine.popen(["sleep", "infinity"])
+beside = subprocess.Popen(["sleep", "infinity"], env={OWNER: network.owner, "PATH": "/usr/bin:/bin"})
 print(network.owner, network.number, flush=True)
 signal.pause()
 """
@@ -139,7 +141,7 @@ def test_a_killed_run_leaves_no_machine(network: Network) -> None:
     )
     assert maker.stdout is not None
     owner, number = maker.stdout.readline().split()
-    assert len(holders(owner)) == 2  # the machine and the switch
+    assert len(marked(owner)) == 3  # the machine, the switch, and what is on the host
     guardian = int((folder / "guardian.pid").read_text())
     watched = os.pidfd_open(guardian)
     for process in (maker, controller):
@@ -147,7 +149,7 @@ def test_a_killed_run_leaves_no_machine(network: Network) -> None:
         process.wait()
     assert select.select([watched], [], [], 60)[0]
     os.close(watched)
-    assert holders(owner) == []
+    assert marked(owner) == []
     assert not folder.exists()
     assert f"tpnet{number}" not in cables()
     assert f"tpnet{network.number}" in cables()  # another's stays
@@ -169,4 +171,4 @@ def test_two_networks_have_nothing_in_common(pytestconfig: pytest.Config, networ
         assert ask(there, there.address) == "one"
     finally:
         other.close()
-    assert holders(other.owner) == []
+    assert marked(other.owner) == []
