@@ -23,9 +23,9 @@ LOCKS = {
 }
 # Found by name by uvicorn, FastAPI and SQLAlchemy, or run as a program: no import of ours says that they are used.
 NEVER_IMPORTED = {"aiosqlite", "httptools", "pex", "psycopg", "python-multipart", "uvloop"}
-# What the node's daemon is built with, and the retries of what is asked over a network.
+# What the node's daemon is served with, and the retries of what is asked over a network.
 NOT_YET_IMPORTED = {
-    "tuneplane-node": {"fastapi", "pydantic", "uvicorn"},
+    "tuneplane-node": {"starlette", "uvicorn"},
     "tuneplane-server": {"stamina"},
 }
 

@@ -32,7 +32,12 @@ def test_every_problem_is_a_sentence_with_a_hint(code: str) -> None:
     if problem.level == "error":
         hint = string.Formatter().vformat(problem.hint, (), AnyValue())
         assert hint
-        assert set(placeholders(problem.hint)) <= set(placeholders(problem.text)) | {"form", "runtime_id", "version"}
+        assert set(placeholders(problem.hint)) <= set(placeholders(problem.text)) | {
+            "form",
+            "runtime_id",
+            "version",
+            "advice",
+        }
 
 
 def placeholders(text: str) -> list[str]:

@@ -6,35 +6,27 @@ values; what the container engine itself said travels apart, in `detail`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tuneplane.i18n import N_, _
+from tuneplane_node.engine.daemon_problems import DAEMON_PROBLEMS
+from tuneplane_node.engine.machine_problems import MACHINE_PROBLEMS
+from tuneplane_node.engine.problem import Blame, Level, Problem
 
-Level = Literal["info", "warning", "error"]
-Blame = Literal["user", "infra", "platform"]
-
-
-@dataclass(frozen=True)
-class Problem:
-    """`retry`: whether the same launch may succeed later without anyone changing anything."""
-
-    blame: Blame
-    text: str
-    hint: str
-    retry: bool = False
-    level: Level = "error"
+__all__ = ["PROBLEMS", "Blame", "Finding", "Level", "NodeError", "Problem", "finding", "plain_values"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that `check()` found, in the language of the context it was made in."""
+    """One thing that `check()` found, in the language of the context it was made in. `values` fill the table's sentences again."""
 
     code: str
     level: Level
     text: str
     hint: str = ""
     detail: str = ""
+    values: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
 
 
 class NodeError(Exception):
@@ -64,11 +56,20 @@ class NodeError(Exception):
         return _(self.problem.hint).format(**self.values) if self.problem.hint else ""
 
     def finding(self) -> Finding:
-        return Finding(self.code, self.problem.level, self.text(), self.hint(), self.detail)
+        values = plain_values(self.values)
+        return Finding(self.code, self.problem.level, self.text(), self.hint(), self.detail, values)
 
 
 def finding(code: str, detail: str = "", **values: object) -> Finding:
     return NodeError(code, detail, **values).finding()
+
+
+def plain_values(values: Mapping[str, object]) -> dict[str, str | int | float | bool | None]:
+    """Values of a sentence as JSON can carry them: what is no number is its text."""
+    return {
+        name: value if value is None or isinstance(value, (bool, int, float)) else str(value)[:2000]
+        for name, value in values.items()
+    }
 
 
 PROBLEMS: dict[str, Problem] = {
@@ -307,4 +308,6 @@ PROBLEMS: dict[str, Problem] = {
         N_("The runtime {runtime_id} could not be built."),
         N_("The last lines of the tool are shown with this message. Run this again after mending the cause."),
     ),
+    **DAEMON_PROBLEMS,
+    **MACHINE_PROBLEMS,
 }
