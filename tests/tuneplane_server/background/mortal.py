@@ -8,7 +8,7 @@ died) has no effect any more, as after SIGKILL.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -140,8 +140,8 @@ class MortalExecutor:
     async def cleanup(self, handle: Handle) -> CleanupState:
         return await self._life.effect(self._real.cleanup(handle))
 
-    async def owned(self) -> list[Handle]:
-        return await self._life.effect(self._real.owned())
+    async def owned(self, nodes: Sequence[str] = ()) -> list[Handle]:
+        return await self._life.effect(self._real.owned(nodes))
 
 
 class MortalHarness(Harness):

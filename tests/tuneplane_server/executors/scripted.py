@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -117,7 +117,7 @@ class ScriptedExecutor:
         self.containers.pop(_key(handle), None)
         return CleanupState.CONFIRMED
 
-    async def owned(self) -> list[Handle]:
+    async def owned(self, nodes: Sequence[str] = ()) -> list[Handle]:
         self._ask()
         return [_handle(key) for key in self.containers]
 

@@ -44,11 +44,12 @@ def digest(path: Path) -> str:
 def test_the_same_input_gives_the_same_bytes_and_another_gives_others(given: CapsuleInput, tmp_path: Path) -> None:
     storage = StorageRoot(tmp_path)
     digests = [write_capsule(build_capsule(given, storage), tmp_path / name, private=True) for name in ("a", "b")]
-    assert digests[0] == digests[1] == digest(tmp_path / "a" / "capsule.json")
-    for name in ("capsule.json", "bootstrap.sh", "runner.pex"):
+    names = ("capsule.json", "bootstrap.sh", "runner.pex")
+    assert digests[0] == digests[1] == {name: digest(tmp_path / "a" / name) for name in names}
+    for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     other = write_capsule(build_capsule(replace(given, attempt=3), storage), tmp_path / "c", private=True)
-    assert other != digests[0]
+    assert other["capsule.json"] != digests[0]["capsule.json"]
 
 
 def test_it_says_what_the_runner_needs_and_no_secret(given: CapsuleInput, tmp_path: Path) -> None:

@@ -113,7 +113,22 @@ class Settings(BaseModel):
     )
     session_hours: int = Field(default=336, ge=1, le=24 * 366, description="How long a browser stays signed in.")
 
-    executor: Literal["local"] = Field(default="local", description="How jobs are started.")
+    executor: Literal["local", "agent"] = Field(
+        default="local",
+        description="How jobs are started: on this machine, or on every machine that runs tuneplane-node.",
+    )
+    agent_token: SecretStr | None = Field(
+        default=None, description="Secret that console and nodes share (executor agent); rather use the file."
+    )
+    agent_token_file: AbsolutePath | None = Field(
+        default=None, description="File with that secret; read again when it changes."
+    )
+    agent_ca_file: AbsolutePath | None = Field(
+        default=None, description="Authority (PEM) of the nodes' certificates; default those this machine trusts."
+    )
+    node_lost_seconds: int = Field(
+        default=1800, ge=0, description="Silence of a node after which its runs are given up; 0 waits for ever."
+    )
     runtime: Literal["auto", "docker", "podman", "process"] = Field(
         default="auto", description="Container runtime of the local executor; process isolates nothing."
     )

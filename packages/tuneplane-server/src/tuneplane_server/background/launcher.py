@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from tuneplane_server.background.launching import LaunchPreparer
+from tuneplane_server.background.launching import LaunchPreparer, planned_handle
 from tuneplane_server.background.leases import Lease
 from tuneplane_server.background.loop import BackOffError, Work
 from tuneplane_server.background.writing import RoleWriter
@@ -88,7 +88,8 @@ class Launcher:
 
     async def _begun(self, row: JobRow) -> Handle | None:
         """Where the attempt is, if a launch of it has got as far as starting it."""
-        for handle in await self._executor.owned():
+        planned = planned_handle(await self._writer.attempt(row))
+        for handle in await self._executor.owned(planned.nodes):
             if (handle.job_id, handle.attempt) == (row.id, row.attempt):
                 seen = await self._executor.observe(handle)
                 if seen.presence == "unknown":

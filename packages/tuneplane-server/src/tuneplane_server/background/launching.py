@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
 from tuneplane.contract import words
 from tuneplane.contract.capsule import Capsule
 from tuneplane.contract.jobspec import JobSpec
-from tuneplane_server.executors.port import Executor, LaunchPlan, LaunchRefusedError, MachinePlan
+from tuneplane_server.executors.port import Executor, Handle, LaunchPlan, LaunchRefusedError, MachinePlan
 from tuneplane_server.features.accounts.principal import SCOPES, Principal
 from tuneplane_server.features.jobs.capsule import CapsuleInput, build_capsule, ingest_url, write_capsule
 from tuneplane_server.features.jobs.planning import Planner
@@ -20,6 +21,8 @@ from tuneplane_server.storage.layout import AttemptPaths
 from tuneplane_server.storage.objects import ObjectMissingError, ObjectStore, StoreUnavailableError
 
 GIB = 1024**3
+# After the trainer's grace the runner kills it, indexes the artifacts and drains its spool; only then is it killed itself.
+WIND_UP = timedelta(seconds=30)
 
 
 class TokenIssuer(Protocol):
@@ -75,7 +78,7 @@ class LaunchPreparer:
         capsule = build_capsule(given, storage)
         isolated = self._executor.capabilities().isolates
         try:
-            digest = await asyncio.to_thread(_lay_out, capsule, paths, isolated)
+            files = await asyncio.to_thread(_lay_out, capsule, paths, isolated)
         except OSError as error:
             raise LaunchRefusedError("storage-failed", {"detail": str(error)}) from error
         token = await self._tokens.issue(row.id, attempt.n)
@@ -89,7 +92,9 @@ class LaunchPreparer:
             read_only=(paths.capsule, storage.package(row.package_digest), *references.read_only, *resume),
             writable=(paths.out, paths.spool, storage.data_cache, storage.hub_cache),
             machines=_machines(attempt),
-            capsule_digest=digest,
+            capsule_digest=files[words.CAPSULE_FILE],
+            files=files,
+            grace=timedelta(seconds=spec.spec.limits.grace) + WIND_UP,
         )
 
     def _environment(
@@ -114,8 +119,8 @@ class LaunchPreparer:
             raise LaunchRefusedError("storage-failed", {"detail": str(error)[:1000]}) from error
 
 
-def _lay_out(capsule: Capsule, paths: AttemptPaths, isolated: bool) -> str:
-    """Returns the digest of capsule.json."""
+def _lay_out(capsule: Capsule, paths: AttemptPaths, isolated: bool) -> dict[str, str]:
+    """Returns what the capsule holds: name -> SHA-256."""
     for directory in (paths.out, paths.spool):
         directory.mkdir(parents=True, exist_ok=True)
         if isolated:  # the user of the image is not ours to choose, and nobody else is in the container
@@ -123,6 +128,11 @@ def _lay_out(capsule: Capsule, paths: AttemptPaths, isolated: bool) -> str:
     for cache in (capsule.paths.data_cache, capsule.paths.hub_cache):
         Path(cache).mkdir(parents=True, exist_ok=True)
     return write_capsule(capsule, paths.capsule, private=not isolated)
+
+
+def planned_handle(attempt: AttemptRow) -> Handle:
+    """Where to look for the attempt as long as nobody knows what became of its launch."""
+    return Handle(attempt.job_id, attempt.n, nodes=tuple(item["node"] for item in attempt.placement))
 
 
 def _machines(attempt: AttemptRow) -> tuple[MachinePlan, ...]:

@@ -14,6 +14,7 @@ from tuneplane_server.background.leases import Lease
 from tuneplane_server.background.loop import Work
 from tuneplane_server.background.writing import RoleWriter, has_condition
 from tuneplane_server.domain.classify import Exit, classify
+from tuneplane_server.domain.members import MemberEnd, follows, verdict_of
 from tuneplane_server.domain.phases import Phase, Reason, StopCause, Verdict
 from tuneplane_server.domain.transitions import UNREACHABLE, Event
 from tuneplane_server.executors.port import Executor, Handle, Observation
@@ -24,6 +25,8 @@ from tuneplane_server.storage.layout import StorageRoot
 from tuneplane_server.storage.outcomes import OutcomeReader
 
 DRAIN_MARGIN_SECONDS = 40.0  # beyond the runner's own drain (capsule.ingest.drain_seconds) and its hashing
+# How long a first machine that only met another one's end waits for that one's word.
+OTHERS_SECONDS = 30.0
 DRAIN_SECONDS: float = CapsuleIngest.model_fields["drain_seconds"].default
 _NO_EXIT = Exit()  # it has not ended yet: only the runner's word counts
 
@@ -53,8 +56,7 @@ class Observer:
 
     async def handle(self, work: Work, lease: Lease) -> None:
         row: JobRow = work.item
-        assert row.handle is not None
-        observation = await self._executor.observe(Handle.from_json(row.handle))
+        observation = await self._executor.observe(_handle(row))
         # After looking: a run that is seen to have ended wrote its outcome before it did.
         outcome = await self._outcome(row)
         if outcome is not None or observation.exit is not None:
@@ -69,9 +71,8 @@ class Observer:
         elif observation.presence == "present" and observation.running:
             await self._alive(row, lease, observation, outcome)
         else:
-            assert observation.exit is not None
-            verdict = classify(observation.exit, outcome, _stop_cause(row), observation.output)
-            await self._ended(row, lease, _with_limit(verdict, row), observation.detail, outcome)
+            verdict = await self._verdict(row, observation, outcome)
+            await self._ended(row, lease, verdict, observation.detail, outcome)
 
     async def _not_seen(
         self, row: JobRow, lease: Lease, observation: Observation, outcome: dict[str, Any] | None
@@ -79,22 +80,24 @@ class Observer:
         if not has_condition(row, UNREACHABLE):
             await self._writer.apply(row, lease, Event.UNREACHABLE, data={"detail": observation.detail[:1000]})
         if outcome is not None:  # the runner's word is evidence whether or not anybody can be asked
-            await self._draining(row, lease, outcome)
+            await self._draining(row, lease, observation, outcome)
 
     async def _alive(self, row: JobRow, lease: Lease, observation: Observation, outcome: dict[str, Any] | None) -> None:
         if observation.started and (row.phase == Phase.STARTING or has_condition(row, UNREACHABLE)):
             await self._writer.apply(row, lease, Event.RUNNING)
         if outcome is not None:
-            await self._draining(row, lease, outcome)
+            await self._draining(row, lease, observation, outcome)
         elif row.phase == Phase.STARTING and not observation.started:
             await self._start_deadline(row, lease)
         else:
             await self._time_limit(row, lease)
 
-    async def _draining(self, row: JobRow, lease: Lease, outcome: dict[str, Any]) -> None:
+    async def _draining(self, row: JobRow, lease: Lease, observation: Observation, outcome: dict[str, Any]) -> None:
         """The trainer has ended, the runner still sends. It has a deadline, so that nothing hangs for ever."""
         if row.phase != Phase.FINISHING:
-            verdict = _with_limit(classify(_NO_EXIT, outcome, _stop_cause(row)), row)
+            verdict = await self._verdict(row, observation, outcome)
+            if len(_handle(row).nodes) > 1 and follows(verdict) and self._is_fresh(outcome):
+                return  # the machine whose end it met has not told its own yet
             await self._writer.apply(row, lease, Event.OUTCOME, verdict=verdict, also=_keep(outcome))
         elif self._age(row.phase_since) > DRAIN_SECONDS + DRAIN_MARGIN_SECONDS:
             await self._writer.apply(row, lease, Event.OVERDUE)
@@ -120,9 +123,23 @@ class Observer:
         data = {"detail": detail[:1000]} if detail else {}
         await self._writer.apply(row, lease, Event.ENDED, verdict=verdict, data=data, also=_keep(outcome))
 
-    async def _outcome(self, row: JobRow) -> dict[str, Any] | None:
+    async def _verdict(self, row: JobRow, observation: Observation, outcome: dict[str, Any] | None) -> Verdict:
+        nodes, cause = _handle(row).nodes, _stop_cause(row)
+        if len(nodes) < 2:
+            verdict = classify(observation.exit or _NO_EXIT, outcome, cause, observation.output)
+            return _with_limit(verdict, row)
+        known = {0: outcome} | {rank: await self._outcome(row, rank) for rank in range(1, len(nodes))}
+        outcomes = {rank: record for rank, record in known.items() if record is not None}
+        ended = {member.rank: member for member in observation.members}
+        speaking = {rank: MemberEnd(rank, nodes[rank], _NO_EXIT) for rank in outcomes}
+        return _with_limit(verdict_of(list((speaking | ended).values()), outcomes, cause), row)
+
+    async def _outcome(self, row: JobRow, rank: int = 0) -> dict[str, Any] | None:
         paths = self._storage.attempt(row.owner, row.project, row.id, row.attempt)
-        return await self._outcomes.read(paths.out, row.id, row.attempt)
+        return await self._outcomes.read(paths.out, row.id, row.attempt, rank)
+
+    def _is_fresh(self, outcome: dict[str, Any]) -> bool:
+        return abs(self._writer.now().timestamp() - outcome["finished_at"]) < OTHERS_SECONDS
 
     def _age(self, since: datetime) -> float:
         return (self._writer.now() - since).total_seconds()
@@ -145,6 +162,11 @@ def _keep(outcome: dict[str, Any] | None) -> Also | None:
         await repo.write_attempt(session, job.id, outcome["attempt"], {"outcome": kept})
 
     return write
+
+
+def _handle(row: JobRow) -> Handle:
+    assert row.handle is not None
+    return Handle.from_json(row.handle)
 
 
 def _stop_cause(row: JobRow) -> StopCause | None:

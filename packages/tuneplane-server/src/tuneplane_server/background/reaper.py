@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from tuneplane_server.background.launching import TokenIssuer
+from tuneplane_server.background.launching import WIND_UP, TokenIssuer, planned_handle
 from tuneplane_server.background.leases import Lease
 from tuneplane_server.background.leftovers import LeftoverShipper
 from tuneplane_server.background.loop import BackOffError, Work
@@ -27,8 +27,6 @@ from tuneplane_server.features.jobs.tables import AttemptRow, JobRow
 from tuneplane_server.wakeups import Wakeups
 
 CLEANUP_DELAYED, LOGS_DELAYED, RETRY_PENDING = "cleanup-delayed", "logs-delayed", "retry-pending"
-# After the trainer's grace the runner kills it, indexes the artifacts and drains its spool; only then is it killed itself.
-WIND_UP = timedelta(seconds=30)
 # How long a run stays in finishing for its last telemetry; after that it is settled with what is missing told.
 SETTLE_SECONDS = 600.0
 
@@ -42,6 +40,14 @@ class ArtifactKeeper(Protocol):
 
     async def checkpoints(self, job_id: str) -> Sequence[FoundCheckpoint]:
         """Of every attempt that is registered."""
+        ...
+
+
+class ReportReader(Protocol):
+    """What the reaper asks of the evaluation feature."""
+
+    async def register(self, job: JobRow, out_dir: Path) -> None:
+        """Read the evaluation report that the job's attempt left, if it left one; may be repeated, never fails for what is in it."""
         ...
 
 
@@ -65,6 +71,7 @@ class Reaper:
         tokens: TokenIssuer,
         leftovers: LeftoverShipper,
         artifacts: ArtifactKeeper,
+        evaluations: ReportReader,
         progress: Progress,
         wakeups: Wakeups,
         *,
@@ -72,7 +79,8 @@ class Reaper:
     ) -> None:
         self._writer, self._executor, self._hardware = writer, executor, hardware
         self._tokens, self._leftovers, self._artifacts = tokens, leftovers, artifacts
-        self._progress, self._wakeups, self.interval = progress, wakeups, interval
+        self._evaluations, self._progress = evaluations, progress
+        self._wakeups, self.interval = wakeups, interval
 
     async def due(self) -> Sequence[Work]:
         return [Work(row.id, row) for row in await self._writer.jobs_to_reap()]
@@ -107,7 +115,7 @@ class Reaper:
         """Whether it is proved that nothing is left; then its cards are free, in the same transaction."""
         if row.cleanup == Cleanup.CONFIRMED:
             return True
-        handle = Handle.from_json(row.handle) if row.handle else Handle(row.id, row.attempt)
+        handle = Handle.from_json(row.handle) if row.handle else planned_handle(await self._writer.attempt(row))
         if await self._executor.cleanup(handle) is not CleanupState.CONFIRMED:
             await self._writer.set_condition(row, lease, CLEANUP_DELAYED, {})
             return False
@@ -132,6 +140,7 @@ class Reaper:
         out_dir = self._leftovers.storage.attempt(row.owner, row.project, row.id, row.attempt).out
         try:
             await self._artifacts.register(row.id, row.attempt, out_dir)
+            await self._evaluations.register(row, out_dir)
         except OSError:  # the storage root is away
             if not overdue:
                 raise

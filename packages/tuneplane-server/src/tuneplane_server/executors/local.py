@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -151,7 +151,7 @@ class LocalExecutor:
             return CleanupState.UNKNOWN
         return CleanupState.CONFIRMED if all(gone) else CleanupState.PENDING
 
-    async def owned(self) -> list[Handle]:
+    async def owned(self, nodes: Sequence[str] = ()) -> list[Handle]:
         try:
             found = await self._engine.owned()
         except NodeError as error:

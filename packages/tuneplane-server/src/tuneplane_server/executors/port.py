@@ -7,7 +7,7 @@ gone without proof.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from tuneplane_server.domain.classify import Exit
+from tuneplane_server.domain.members import MemberEnd
 
 LAUNCH_NAME_PREFIX = "tp"
 
@@ -32,13 +33,15 @@ class GpuInfo:
 
 @dataclass(frozen=True)
 class NodeInfo:
-    """A machine as it is, whoever holds its cards."""
+    """A machine as it is, whoever holds its cards. One that is not `placeable` gets no work for now; `why` says so to people."""
 
     name: str
     cpus: float
     memory_gb: float
     gpus: tuple[GpuInfo, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
+    placeable: bool = True
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,9 @@ class NodeFigures:
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """Everything a launch needs. `read_only`/`writable`: directories the job sees, at their own paths."""
+    """Everything a launch needs. `read_only`/`writable`: directories the job sees, at their own paths. `files`: what the capsule
+    holds, name -> SHA-256. `grace`: what a member of the job gets to end when another one has ended the job.
+    """
 
     job_id: str
     attempt: int
@@ -120,6 +125,8 @@ class LaunchPlan:
     writable: tuple[Path, ...]
     machines: tuple[MachinePlan, ...]
     capsule_digest: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    grace: timedelta = timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
@@ -128,6 +135,7 @@ class Handle:
 
     `runtime` (`docker`, `podman`, `process`, …) and `isolated` are for readers: what it runs in, and whether that separates it
     from its machine. They stay true when the setting changes later. Empty and None: not launched yet, so not known.
+    `nodes`: the machines by rank, also of a launch that nobody saw the end of: where to look for it.
     """
 
     job_id: str
@@ -135,6 +143,7 @@ class Handle:
     data: Mapping[str, Any] = field(default_factory=dict)
     runtime: str = ""
     isolated: bool | None = None
+    nodes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -143,6 +152,7 @@ class Handle:
             "data": dict(self.data),
             "runtime": self.runtime,
             "isolated": self.isolated,
+            "nodes": list(self.nodes),
         }
 
     @classmethod
@@ -153,6 +163,7 @@ class Handle:
             stored["data"],
             stored.get("runtime", ""),  # handles of earlier versions know neither
             stored.get("isolated"),
+            tuple(stored.get("nodes", ())),
         )
 
 
@@ -162,7 +173,8 @@ class Observation:
 
     `present`: it is there; `running` says whether it still runs, else `exit` says how it ended. `absent`: proved not to be
     there. `unknown`: nobody could be asked. `detail`: the backend's own words, for people. `output`: the end of what
-    bootstrap and runner printed themselves, read only when it has ended.
+    bootstrap and runner printed themselves, read only when it has ended. `members`: of a job on several machines, those that
+    have ended, each for itself.
     """
 
     presence: Literal["present", "absent", "unknown"]
@@ -172,6 +184,7 @@ class Observation:
     started_at: datetime | None = None
     detail: str = ""
     output: str = ""
+    members: tuple[MemberEnd, ...] = ()
 
 
 class CleanupState(StrEnum):
@@ -244,8 +257,9 @@ class Executor(Protocol):
         """End what runs, remove what is left. Works for a planned handle (`data` empty) of a launch nobody saw the end of."""
         ...
 
-    async def owned(self) -> list[Handle]:
-        """Everything of this console out there. Raises `ExecutorUnreachableError`."""
+    async def owned(self, nodes: Sequence[str] = ()) -> list[Handle]:
+        """Everything of this console on these nodes, or, with none named, on all that can be asked. Raises
+        `ExecutorUnreachableError` when one that is named, or nobody at all, can be asked."""
         ...
 
 

@@ -14,13 +14,13 @@ from tuneplane.contract.words import OUTCOME_FILE
 MAX_OUTCOME_BYTES = 1024 * 1024
 
 
-def read_outcome(out_dir: Path, job_id: str, attempt: int) -> dict[str, Any] | None:
-    """The outcome record of an attempt as plain values; None when there is none, or none of this attempt.
+def read_outcome(out_dir: Path, job_id: str, attempt: int, rank: int = 0) -> dict[str, Any] | None:
+    """The outcome record of a machine of an attempt as plain values; None when there is none, or none of this attempt.
 
     Raises `OSError` when the storage root cannot be asked: that is not the same as no record.
     """
     try:
-        with (out_dir / OUTCOME_FILE).open("rb") as file:
+        with (out_dir / _file_of(rank)).open("rb") as file:
             content = file.read(MAX_OUTCOME_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -33,6 +33,14 @@ def read_outcome(out_dir: Path, job_id: str, attempt: int) -> dict[str, Any] | N
     return outcome.to_json()
 
 
+def _file_of(rank: int) -> str:
+    """As the runner names them: `outcome.json` of the first machine, `outcome.1.json` of the next."""
+    if rank == 0:
+        return OUTCOME_FILE
+    stem, _dot, extension = OUTCOME_FILE.rpartition(".")
+    return f"{stem}.{rank}.{extension}"
+
+
 class OutcomeReader:
     """Reads the records that are asked for at about the same time in one turn of a thread: hundreds of live runs are looked
     at every other second, and most of them have no record yet.
@@ -42,10 +50,10 @@ class OutcomeReader:
         self._asked: list[_Asked] = []
         self._reading: asyncio.Task[None] | None = None
 
-    async def read(self, out_dir: Path, job_id: str, attempt: int) -> dict[str, Any] | None:
+    async def read(self, out_dir: Path, job_id: str, attempt: int, rank: int = 0) -> dict[str, Any] | None:
         """As `read_outcome`."""
         answer: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
-        self._asked.append(_Asked(out_dir, job_id, attempt, answer))
+        self._asked.append(_Asked(out_dir, job_id, attempt, rank, answer))
         if self._reading is None:
             self._reading = asyncio.create_task(self._read(), name="outcomes")
         return await answer
@@ -70,12 +78,13 @@ class _Asked(NamedTuple):
     out_dir: Path
     job_id: str
     attempt: int
+    rank: int
     answer: asyncio.Future[dict[str, Any] | None]
 
 
 def _found(asked: _Asked) -> tuple[dict[str, Any] | None, Exception | None]:
     """Of one that cannot be read the others must not suffer."""
     try:
-        return read_outcome(asked.out_dir, asked.job_id, asked.attempt), None
+        return read_outcome(asked.out_dir, asked.job_id, asked.attempt, asked.rank), None
     except Exception as error:  # noqa: BLE001 - raised where it was asked for
         return None, error

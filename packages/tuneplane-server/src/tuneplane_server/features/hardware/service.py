@@ -90,6 +90,11 @@ class HardwareService:
             self._seen = (now, nodes)
             return nodes
 
+    def look_again(self) -> None:
+        """The machines have changed: the next question asks the executor."""
+        if self._seen is not None:
+            self._seen = (0.0, self._seen[1])
+
     async def profiles(self) -> list[Profile]:
         """`cpu` always, then the cards by name."""
         nodes = await self.nodes()
@@ -102,8 +107,9 @@ class HardwareService:
         return next((item for item in await self.profiles() if item.name == name), None)
 
     def ever_fits(self, pools: Sequence[PoolRequest], nodes: Sequence[NodeInfo]) -> NoRoom | None:
-        """None when an empty cluster of these machines has room for the pools; else what stands in the way."""
-        found = place(pools, free_rooms(machines_of(nodes), ()))
+        """None when an empty cluster of these machines has room for the pools, those counted too that get no work for now; else
+        what stands in the way."""
+        found = place(pools, free_rooms([_machine(node) for node in nodes], ()))
         return found if isinstance(found, NoRoom) else None
 
     # --- holds and uses -------------------------------------------------------------------------------------------
@@ -117,11 +123,11 @@ class HardwareService:
     ) -> bool:
         """Hold what a plan assigns and begin its use, in the running transaction, under the placement lock.
 
-        False, and nothing is held, when CPUs or memory of the assignment were taken meanwhile; a card that somebody holds
-        raises `IntegrityError`: the table itself is the guard.
+        False, and nothing is held, when CPUs or memory of the assignment were taken meanwhile, or a node gets no work any more; a
+        card that somebody holds raises `IntegrityError`: the table itself is the guard.
         """
         used = await repo.held_cpus(session)
-        room = {node.name: (node.cpus, node.memory_gb) for node in nodes}
+        room = {node.name: (node.cpus, node.memory_gb) for node in nodes if node.placeable}
         for item in assignments:
             cpus, memory = used.get(item.node, (0.0, 0.0))
             used[item.node] = (cpus + item.cpus, memory + item.memory_gb)
@@ -170,6 +176,11 @@ class HardwareService:
             nodes[node] = Hold(node, cards, hold.cpus + cpus, hold.memory_gb + memory)
         held = [HeldByAttempt(*key, since[key], tuple(nodes.values())) for key, nodes in found.items()]
         return sorted(held, key=lambda item: (item.since, item.job_id))
+
+    async def held_now(self) -> list[HeldByAttempt]:
+        """`held`, read alone."""
+        async with self._database.session() as session:
+            return await self.held(session)
 
     async def uses(
         self,
@@ -240,7 +251,7 @@ def _profile(name: str, nodes: Sequence[NodeInfo], held: dict[str, set[int]]) ->
         mine = [(node, ()) for node in nodes]
     else:
         mine = [(node, cards) for node in nodes if (cards := tuple(gpu for gpu in node.gpus if gpu.profile == name))]
-    free = sum(1 for node, cards in mine for gpu in cards if gpu.index not in held.get(node.name, ()))
+    free = sum(1 for node, cards in mine if node.placeable for gpu in cards if gpu.index not in held.get(node.name, ()))
     return Profile(
         name=name,
         gpus_per_node=max((len(cards) for _node, cards in mine), default=0),
@@ -254,14 +265,16 @@ def _profile(name: str, nodes: Sequence[NodeInfo], held: dict[str, set[int]]) ->
 
 
 def machines_of(nodes: Sequence[NodeInfo]) -> list[Machine]:
-    """The nodes as placement wants them: cards by the profile they answer to; every node answers to `cpu`."""
-    machines = []
-    for node in nodes:
-        cards: dict[str, tuple[int, ...]] = {CPU_PROFILE: ()}
-        for gpu in node.gpus:
-            cards[gpu.profile] = (*cards.get(gpu.profile, ()), gpu.index)
-        machines.append(Machine(node.name, cards, node.cpus, node.memory_gb))
-    return machines
+    """The nodes that get work, as placement wants them."""
+    return [_machine(node) for node in nodes if node.placeable]
+
+
+def _machine(node: NodeInfo) -> Machine:
+    """Cards by the profile they answer to; every node answers to `cpu`."""
+    cards: dict[str, tuple[int, ...]] = {CPU_PROFILE: ()}
+    for gpu in node.gpus:
+        cards[gpu.profile] = (*cards.get(gpu.profile, ()), gpu.index)
+    return Machine(node.name, cards, node.cpus, node.memory_gb)
 
 
 def _within(used: tuple[float, float], room: tuple[float, float] | None) -> bool:

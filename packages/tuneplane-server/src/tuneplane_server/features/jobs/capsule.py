@@ -94,8 +94,8 @@ def build_capsule(given: CapsuleInput, storage: StorageRoot) -> Capsule:
     )
 
 
-def write_capsule(capsule: Capsule, directory: Path, *, private: bool) -> str:
-    """Write the three files to `directory`; returns the digest of capsule.json. What is there already is left as it is when equal.
+def write_capsule(capsule: Capsule, directory: Path, *, private: bool) -> dict[str, str]:
+    """Write the three files to `directory`; returns their digests by name. What is there already is left as it is when equal.
 
     `private`: for the console's own user only. Else any user may read them, because the user of an image is not ours to choose.
     """
@@ -108,8 +108,10 @@ def write_capsule(capsule: Capsule, directory: Path, *, private: bool) -> str:
         BOOTSTRAP_FILE: render_bootstrap(digest, capsule.digests.runner).encode(),
         RUNNER_FILE: runner_bytes(),
     }
+    digests = {name: digest_bytes(data) for name, data in files.items() if name != RUNNER_FILE}
+    digests[RUNNER_FILE] = capsule.digests.runner
     if _holds(directory, files):
-        return digest
+        return digests
     directory.parent.mkdir(parents=True, exist_ok=True)
     draft = directory.with_name(f".{directory.name}.{secrets.token_hex(6)}")
     try:
@@ -120,7 +122,7 @@ def write_capsule(capsule: Capsule, directory: Path, *, private: bool) -> str:
         _replace_directory(draft, directory)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return digest
+    return digests
 
 
 def _without_env(spec: JobSpec) -> JobSpec:
