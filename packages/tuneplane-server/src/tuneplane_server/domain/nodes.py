@@ -1,8 +1,7 @@
-"""The life of a node in rules: when it counts as heard of, how it is, which versions talk to each other."""
+"""The life of a node in rules: when it counts as heard of, and how it is."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -12,9 +11,6 @@ UNHEARD_AFTER = timedelta(
     seconds=4 * ANNOUNCE_SECONDS + 5
 )  # three announcements may be lost, and each console writes a little late
 PROVE_EVERY = timedelta(minutes=10)
-API_VERSION = 1
-
-_VERSION = re.compile(r"(\d{1,6})\.(\d{1,6})(?:\D|\Z)", re.ASCII)
 
 
 class NodeState(StrEnum):
@@ -62,11 +58,3 @@ def health_of(facts: NodeFacts, now: datetime) -> NodeHealth:
     if not facts.callable:
         return NodeHealth.UNREACHABLE
     return NodeHealth.READY if facts.proved else NodeHealth.UNPROVED
-
-
-def versions_fit(ours: str, theirs: str, api: tuple[int, ...]) -> bool:
-    """Whether console and node talk to each other: the same major version, at most one minor apart, and an API both know."""
-    mine, other = _VERSION.match(ours), _VERSION.match(theirs)
-    if mine is None or other is None or API_VERSION not in api:
-        return False
-    return mine[1] == other[1] and abs(int(mine[2]) - int(other[2])) <= 1

@@ -28,6 +28,9 @@ RATES = {
     "device-poll": "60/minute",
     "device-guess": "20/5minute",
     "token-guess": "120/minute",
+    "agent-token": "30/minute",
+    "agent-audit": "5/hour",  # by address
+    "agent-audit-all": "50/hour",
 }
 
 

@@ -59,6 +59,7 @@ class Node:
     state_by: str
     state_at: datetime
     clock_offset: float | None = None
+    asked_at: datetime | None = None  # when this start's storage root was last looked at, whatever came of it
 
     @property
     def placeable(self) -> bool:

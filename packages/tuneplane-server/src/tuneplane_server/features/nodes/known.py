@@ -1,0 +1,106 @@
+"""Nodes as they are asked for again and again: of a thousand rows a look reads again only those that have changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from tuneplane_node.engine import Inventory
+from tuneplane_node.wire import Announcement, NodeHello, NodeProblem, from_json
+from tuneplane_server.clock import Clock
+from tuneplane_server.db.engine import Database
+from tuneplane_server.features.nodes import repo
+from tuneplane_server.features.nodes.node import Fence
+from tuneplane_server.features.nodes.tables import NodeRow
+
+LOOK_EVERY = timedelta(seconds=1)  # what another console has changed is known here so much later
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a node tells, without what is another figure each time: of this the row is written when it changes."""
+
+    hello: NodeHello
+    inventory: Inventory | None
+    findings: frozenset[tuple[str, str]]
+    address: str
+
+    @classmethod
+    def of(cls, announcement: Announcement) -> Told:
+        inventory = announcement.inventory
+        if inventory is not None:
+            inventory = replace(inventory, memory_available_bytes=0, disk_free_bytes=0, findings=())
+        findings = frozenset((found.code, found.level) for found in announcement.findings)
+        return cls(replace(announcement.hello, time=0.0), inventory, findings, announcement.address)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A row, and what it holds as values."""
+
+    row: NodeRow
+    announcement: Announcement
+    told: Told
+
+    @classmethod
+    def of(cls, row: NodeRow) -> Known:
+        announcement = Announcement(
+            from_json(NodeHello, row.hello),
+            row.address,
+            from_json(Inventory, row.inventory) if row.inventory else None,
+            tuple(from_json(NodeProblem, found) for found in row.findings),
+        )
+        return cls(row, announcement, Told.of(announcement))
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """`heard`: as far as consoles have written it."""
+
+    at: datetime
+    nodes: Mapping[str, Known]
+    heard: Mapping[str, datetime]
+    fences: Mapping[str, tuple[Fence, ...]]
+
+
+class KnownNodes:
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+        self._lock = asyncio.Lock()
+        self._last: Snapshot | None = None
+        self._stale = False
+
+    def outdated(self) -> None:
+        """This console has changed something: the next look reads."""
+        self._stale = True
+
+    async def look(self) -> Snapshot:
+        """At most `LOOK_EVERY` old; what this console has written itself is always in it."""
+        async with self._lock:
+            now = self._clock.now()
+            if self._last is not None and not self._stale and now - self._last.at < LOOK_EVERY:
+                return self._last
+            self._stale = False
+            self._last = await self._read(now)
+            return self._last
+
+    async def _read(self, now: datetime) -> Snapshot:
+        before: Mapping[str, Known] = {} if self._last is None else self._last.nodes
+        async with self._database.session() as session:
+            marks = await repo.marks(session)
+            fences = await repo.fences(session)
+            known = {
+                mark.name: before[mark.name]
+                for mark in marks
+                if mark.name in before and before[mark.name].row.version == mark.version
+            }
+            async for row in repo.rows(session, [mark.name for mark in marks if mark.name not in known]):
+                known[row.name] = Known.of(row)
+        by_node: dict[str, tuple[Fence, ...]] = {}
+        for row in fences:
+            fence = Fence(row.node, row.job_id, row.attempt, row.node_id, row.created_at)
+            by_node[row.node] = (*by_node.get(row.node, ()), fence)
+        nodes = {mark.name: known[mark.name] for mark in marks if mark.name in known}
+        return Snapshot(now, nodes, {mark.name: mark.last_heard for mark in marks}, by_node)

@@ -1,0 +1,84 @@
+"""SQL of nodes and fences."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from tuneplane_server.db.guards import changed_one
+from tuneplane_server.domain.nodes import NodeState
+from tuneplane_server.features.nodes.tables import NodeFenceRow, NodeRow
+
+AT_ONCE = 200  # rows or parameters of one statement
+
+_NODES: Any = NodeRow.__table__
+
+
+class Mark(NamedTuple):
+    """Of a row: whether it must be read again, and when its node was heard of as far as consoles have written it."""
+
+    name: str
+    version: int
+    last_heard: datetime
+
+
+async def marks(session: AsyncSession) -> list[Mark]:
+    query = select(_NODES.c.name, _NODES.c.version, _NODES.c.last_heard).order_by(_NODES.c.name)
+    return [Mark(*row) for row in await session.execute(query)]
+
+
+async def rows(session: AsyncSession, names: Sequence[str]) -> AsyncIterator[NodeRow]:
+    for start in range(0, len(names), AT_ONCE):
+        some = select(NodeRow).where(NodeRow.name.in_(names[start : start + AT_ONCE]))
+        for row in await session.scalars(some):
+            yield row
+
+
+async def get(session: AsyncSession, name: str) -> NodeRow | None:
+    """The row as it is, locked for this transaction to change; whoever changes it raises its `version`."""
+    return await session.get(NodeRow, name, populate_existing=True, with_for_update=True)
+
+
+async def add(session: AsyncSession, values: Mapping[str, Any]) -> bool:
+    """False when there is one of that name already: another announcement was first."""
+    dialect = sqlite if session.get_bind().dialect.name == "sqlite" else postgresql
+    statement = dialect.insert(NodeRow).values(dict(values) | {"version": 1}).on_conflict_do_nothing()
+    return (await session.execute(statement.returning(_NODES.c.name))).first() is not None
+
+
+async def note_heard(session: AsyncSession, heard: Mapping[str, datetime]) -> None:
+    """All in one statement. It never goes back, and is no change of the row."""
+    mine = (_NODES.c.name == bindparam("node"), _NODES.c.last_heard < bindparam("heard"))
+    statement = update(_NODES).where(*mine).values(last_heard=bindparam("heard"))
+    await session.execute(statement, [{"node": name, "heard": when} for name, when in heard.items()])
+
+
+async def forget_removed(session: AsyncSession, before: datetime) -> None:
+    """Nodes that were removed and have not been heard of for long, unless something of theirs is still to be cleaned up."""
+    fenced = select(NodeFenceRow.node)
+    old = (NodeRow.state == NodeState.REMOVED, NodeRow.last_heard < before, NodeRow.state_at < before)
+    await session.execute(delete(NodeRow).where(*old, NodeRow.name.not_in(fenced)))
+
+
+async def fences(session: AsyncSession) -> list[NodeFenceRow]:
+    """All of them, the oldest first."""
+    row = NodeFenceRow
+    return list(await session.scalars(select(row).order_by(row.created_at, row.node, row.job_id, row.attempt)))
+
+
+async def add_fence(session: AsyncSession, values: Mapping[str, Any]) -> bool:
+    """False when it is there already."""
+    dialect = sqlite if session.get_bind().dialect.name == "sqlite" else postgresql
+    statement = dialect.insert(NodeFenceRow).values(dict(values)).on_conflict_do_nothing()
+    return (await session.execute(statement.returning(NodeFenceRow.attempt))).first() is not None
+
+
+async def remove_fence(session: AsyncSession, node: str, job_id: str, attempt: int) -> bool:
+    row = NodeFenceRow
+    mine = (row.node == node, row.job_id == job_id, row.attempt == attempt)
+    return await changed_one(session, delete(row).where(*mine))
