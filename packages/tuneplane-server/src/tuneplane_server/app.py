@@ -27,6 +27,7 @@ from tuneplane_server.features.hardware.job_api import router as job_hardware_ro
 from tuneplane_server.features.ingest.api import router as ingest_router
 from tuneplane_server.features.ingest.outside_api import router as outside_router
 from tuneplane_server.features.jobs.api import router as jobs_router
+from tuneplane_server.features.nodes.api import router as nodes_router
 from tuneplane_server.features.packages.api import router as packages_router
 from tuneplane_server.features.projects.api import router as projects_router
 from tuneplane_server.features.queue.api import router as queue_router
@@ -61,6 +62,7 @@ ROUTERS = (
     catalog_router,
     hardware_router,
     job_hardware_router,
+    nodes_router,
     packages_router,
     jobs_router,
     queue_router,

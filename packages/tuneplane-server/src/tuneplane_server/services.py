@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuneplane.recipes.index import parse_recipe_path
+from tuneplane_node.agent_token import AgentToken
 from tuneplane_server.clock import SYSTEM_CLOCK, Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.executors.port import Executor
@@ -37,6 +38,8 @@ from tuneplane_server.features.jobs.service import JobService
 from tuneplane_server.features.jobs.signals import LedgerSignals
 from tuneplane_server.features.jobs.steering import JobSteering
 from tuneplane_server.features.jobs.submission import Submissions
+from tuneplane_server.features.nodes.pinned import PinnedImages
+from tuneplane_server.features.nodes.service import NodeRules, NodesService
 from tuneplane_server.features.packages.service import PackageService
 from tuneplane_server.features.projects.service import ProjectService
 from tuneplane_server.features.queue.service import QueueService
@@ -185,6 +188,24 @@ class Services:
     @cached_property
     def hardware(self) -> HardwareService:
         return HardwareService(self.database, self.clock, self.executor)
+
+    @cached_property
+    def agent_token(self) -> AgentToken | None:
+        """The secret that console and nodes share; None where no node is used. Raises `NodeError` when it is missing or unusable."""
+        if self.settings.executor != "agent":
+            return None
+        text = self.settings.agent_token
+        return AgentToken("" if text is None else text.get_secret_value(), self.settings.agent_token_file)
+
+    @cached_property
+    def nodes(self) -> NodesService:
+        lost = self.settings.node_lost_seconds
+        rules = NodeRules(
+            used=self.settings.executor == "agent",
+            lost_after=timedelta(seconds=lost) if lost else None,
+            pinned_images=PinnedImages(self.settings).images,
+        )
+        return NodesService(self.database, self.clock, self.audit, lambda: self.hardware, self.wakeups, rules)
 
     @cached_property
     def figures(self) -> HardwareFigures:

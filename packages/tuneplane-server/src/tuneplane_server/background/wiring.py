@@ -6,6 +6,7 @@ from datetime import timedelta
 from functools import partial
 
 from tuneplane.contract import words
+from tuneplane_node.agent_token import AgentToken
 from tuneplane_server.background.alerter import Alerter
 from tuneplane_server.background.consoles import Consoles
 from tuneplane_server.background.deliverer import Deliverer
@@ -15,6 +16,7 @@ from tuneplane_server.background.launcher import Launcher
 from tuneplane_server.background.launching import LaunchPreparer
 from tuneplane_server.background.leases import Leases
 from tuneplane_server.background.leftovers import LeftoverShipper
+from tuneplane_server.background.loop import Role
 from tuneplane_server.background.observer import Observer
 from tuneplane_server.background.orphans import OrphanSweeper
 from tuneplane_server.background.placer import Placer
@@ -109,7 +111,9 @@ def build_roles(services: Services) -> BackgroundRoles:
         services.wakeups,
     )
     deliverer = Deliverer(services.clock, services.webhooks, Sender(parse_hosts(settings.webhook_hosts)))
-    roles = (
+    joining = () if services.agent_token is None else (_joiner(services, services.agent_token),)
+    roles: tuple[Role, ...] = (
+        *joining,
         placer,
         launcher,
         observer,
@@ -124,6 +128,17 @@ def build_roles(services: Services) -> BackgroundRoles:
         Sweeper(services.sweep_progress, interval=settings.observe_seconds),
     )
     return BackgroundRoles(services.clock, services.ledger, leases, services.wakeups, roles)
+
+
+def _joiner(services: Services, token: AgentToken) -> Role:
+    """Its imports are of consoles with nodes alone."""
+    from tuneplane_node.client import NodeClient
+    from tuneplane_server.background.joiner import Joiner
+    from tuneplane_server.storage.identity import StorageIdentity
+
+    connect = partial(NodeClient, token=token, ca_file=services.settings.agent_ca_file)
+    identity = StorageIdentity(services.settings.storage_root)
+    return Joiner(services.clock, services.nodes, identity, connect, services.findings)
 
 
 async def _watch_policy(services: Services) -> WatchPolicy:

@@ -10,6 +10,8 @@ REPLICAS_WITHOUT_REDIS = "replicas-without-redis"
 REPLICAS_ON_ONE_MACHINE = "replicas-on-one-machine"
 REDIS_AWAY = "redis-away"
 DISK_LOW = "disk-low"
+NODES_UNREACHABLE = "nodes-unreachable"
+NODES_REFUSED = "nodes-refused"
 
 
 @dataclass(frozen=True)
@@ -42,5 +44,13 @@ FINDINGS: dict[str, FindingText] = {
     DISK_LOW: FindingText(
         N_("Little space is left on the disk of {path}: {free_gb} GB free, {percent} %."),
         N_("Delete old checkpoints or add space: on a full disk runs fail and what they report cannot be stored."),
+    ),
+    NODES_UNREACHABLE: FindingText(
+        N_("Nodes that cannot be reached: {count} ({names}). What runs there goes on; nothing new begins there."),
+        N_("The hardware page says why. On the node: systemctl status tuneplane-node, and tuneplane-node check."),
+    ),
+    NODES_REFUSED: FindingText(
+        N_("Nodes that cannot be used as they are: {count} ({names}). Nothing new begins there."),
+        N_("The hardware page and tp admin node ls say what is wrong with each of them."),
     ),
 }

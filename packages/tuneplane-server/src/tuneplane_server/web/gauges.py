@@ -43,6 +43,7 @@ class Gauges:
     lag: float = 0.0
     dropped: Mapping[str, int] | None = None
     deliveries: Mapping[str, int] | None = None
+    nodes: Mapping[str, int] | None = None  # health -> how many; None where jobs run on the console's own machine
 
     def collect(self) -> Iterator[Metric]:
         yield _gauge("tuneplane_up", "1 while the console answers", 1)
@@ -87,6 +88,8 @@ class Gauges:
         yield _labelled("tuneplane_gpus", "GPUs by profile", "profile", [(p.name, p.total_gpus) for p in gpus])
         held = [(profile.name, profile.total_gpus - profile.free_gpus) for profile in gpus]
         yield _labelled("tuneplane_gpus_held", "GPUs held by runs, by profile", "profile", held)
+        if self.nodes is not None:
+            yield _labelled("tuneplane_nodes", "Nodes by health", "health", sorted(self.nodes.items()))
 
     def _roles(self) -> Iterator[Metric]:
         roles = self.roles
@@ -103,10 +106,11 @@ class Gauges:
 
 async def read_gauges(services: Services, roles: Sequence[RoleHealth]) -> Gauges:
     redis = None if services.settings.redis_url is None else services.wakeups.connected.is_set()
-    phases = profiles = dropped = deliveries = None
+    phases = profiles = dropped = deliveries = nodes = None
     try:
         phases, profiles = await services.jobs.phase_counts(), await services.hardware.profiles()
         dropped, deliveries = await services.telemetry.dropped(), await services.webhooks.counts()
+        nodes = await services.nodes.counts() if services.settings.executor == "agent" else None
     except (SQLAlchemyError, OSError) as error:  # what the process knows of itself is worth more then, not less
         log.warning("the database did not answer for the metrics", error=type(error).__name__)
     return Gauges(
@@ -122,6 +126,7 @@ async def read_gauges(services: Services, roles: Sequence[RoleHealth]) -> Gauges
         lag=services.loop_lag.worst,
         dropped=dropped,
         deliveries=deliveries,
+        nodes=nodes,
     )
 
 

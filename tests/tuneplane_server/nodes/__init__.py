@@ -1,0 +1,1 @@
+"""Nodes that join, are looked after, and go."""

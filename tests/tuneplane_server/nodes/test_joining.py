@@ -1,0 +1,218 @@
+"""Who joins under which name, and what it is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from tests.tuneplane_server.harness import Harness, gpu_pool, jobspec
+from tests.tuneplane_server.nodes.build import announcement, finding, inventory, ready
+from tuneplane_server.domain.nodes import UNHEARD_AFTER, NodeHealth, NodeState
+from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.nodes.node import NodeProblem
+from tuneplane_server.features.nodes.service import NodesService
+from tuneplane_server.web.problems import ProblemError
+
+SILENCE = UNHEARD_AFTER.total_seconds()
+
+
+@pytest.fixture
+def nodes(harness: Harness) -> NodesService:
+    return harness.services.nodes
+
+
+async def actions(harness: Harness, target: str = "gpu-1") -> list[str]:
+    rows = await harness.services.audit.newest(target=target)
+    return [row.action for row in reversed(rows)]
+
+
+async def test_a_node_joins_with_what_it_has_and_is_not_used_before_its_storage_is_proved(
+    harness: Harness, nodes: NodesService
+) -> None:
+    answer = await nodes.announce(announcement(findings=(finding(),)), "10.0.0.1")
+    assert (answer.node, answer.state, answer.problem, answer.every_seconds) == ("gpu-1", "ready", None, 10.0)
+    (node,) = await nodes.list()
+    assert (node.health, node.state, node.placeable) == (NodeHealth.UNPROVED, NodeState.READY, False)
+    assert node.inventory == inventory()
+    assert [found.code for found in node.findings] == ["gpu-query-failed"]
+    assert (node.address, node.runtime, node.storage_root) == ("http://gpu-1:8643", "docker", "/data/tuneplane")
+    await nodes.proved("gpu-1", node.daemon_start, None)
+    (node,) = await nodes.list()
+    assert (node.health, node.placeable) == (NodeHealth.READY, True)
+    assert await actions(harness) == ["node.join", "node.prove"]
+
+
+async def test_a_daemon_that_was_started_anew_proves_its_storage_anew(nodes: NodesService) -> None:
+    await ready(nodes)
+    await nodes.announce(announcement(started_at=2000.0), "10.0.0.1")
+    node = await nodes.get("gpu-1")
+    assert node is not None
+    assert (node.health, node.asked_at) == (NodeHealth.UNPROVED, None)
+
+
+async def test_an_announcement_of_nothing_new_writes_nothing(harness: Harness, nodes: NodesService) -> None:
+    await ready(nodes)
+    await nodes.announce(announcement(), "10.0.0.1")
+    written: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        if not statement.lstrip().lower().startswith(("select", "begin", "pragma")):
+            written.append(statement)
+
+    engine = harness.services.database.engine.sync_engine
+    event.listen(engine, "before_cursor_execute", note)
+    for second in range(5):
+        harness.time.pass_(1)
+        volatile = inventory(memory_available_bytes=second, disk_free_bytes=second)
+        await nodes.announce(announcement(time=float(second), inventory=volatile), "10.0.0.1")
+    assert written == []
+    node = await nodes.get("gpu-1")
+    assert node is not None
+    assert node.inventory.disk_free_bytes == 4  # and is known all the same
+
+
+async def test_when_it_was_heard_of_is_written_now_and_then_and_survives_a_restart(
+    harness: Harness, nodes: NodesService
+) -> None:
+    await ready(nodes)
+    for _second in range(12):
+        harness.time.pass_(1)
+        await nodes.announce(announcement(), "10.0.0.1")
+    told = nodes.heard("gpu-1")
+    assert told is not None
+    await harness.restart()
+    (node,) = await harness.services.nodes.list()
+    assert (told - node.last_heard).total_seconds() < 10
+    assert node.health is NodeHealth.READY
+    harness.time.pass_(SILENCE)
+    (node,) = await harness.services.nodes.list()
+    assert node.health is NodeHealth.UNREACHABLE
+    assert node.problem is not None
+    assert node.problem.code == "node-unreachable"
+
+
+async def test_what_another_console_hears_and_decides_is_known_here(harness: Harness, nodes: NodesService) -> None:
+    await ready(nodes)
+    other = harness.replica()
+    try:
+        harness.time.pass_(SILENCE)
+        await other.services.nodes.announce(announcement(), "10.0.0.1")
+        await other.services.nodes.cordon("gpu-1", "root")
+        harness.time.pass_(2)
+        (node,) = await nodes.list()
+        assert (node.health, node.state) == (NodeHealth.READY, NodeState.CORDONED)
+        assert (await nodes.announce(announcement(), "10.0.0.1")).state == "cordoned"
+    finally:
+        await other.services.database.close()
+
+
+@pytest.mark.parametrize(
+    ("version", "fits"), [("0.0.9", True), ("0.2.0", True), ("0.3.0", False), ("1.1.0", False), ("soon", False)]
+)
+async def test_one_minor_version_apart_is_near_enough(
+    nodes: NodesService, version: str, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuneplane_server.features.nodes.building.VERSION", "0.1.7")
+    answer = await nodes.announce(announcement(version=version), "10.0.0.1")
+    (node,) = await nodes.list()
+    if fits:
+        assert (answer.state, node.health) == ("ready", NodeHealth.UNPROVED)
+        return
+    assert answer.problem is not None
+    assert (answer.state, answer.problem.code, node.health) == ("refused", "node-version", NodeHealth.REFUSED)
+    assert version in answer.problem.text
+    assert "0.1.7" in answer.problem.text
+
+
+async def test_a_node_that_knows_no_api_of_ours_is_refused(nodes: NodesService) -> None:
+    assert (await nodes.announce(announcement(api=(7,)), "10.0.0.1")).state == "refused"
+
+
+async def test_a_name_belongs_to_the_machine_that_is_heard_of(harness: Harness, nodes: NodesService) -> None:
+    await ready(nodes)
+    second = announcement(node_id="id-other", address="http://10.0.0.9:8643")
+    answer = await nodes.announce(second, "10.0.0.9")
+    assert answer.state == "refused"
+    assert answer.problem is not None
+    assert answer.problem.code == "node-name-taken"
+    for named in ("id-other", "http://10.0.0.9:8643", "id-gpu-1", "http://gpu-1:8643"):
+        assert named in answer.problem.text
+    await nodes.announce(second, "10.0.0.9")
+    assert [stranger.node_id for stranger in nodes.strangers()] == ["id-other"]
+    (node,) = await nodes.list()
+    assert (node.node_id, node.health) == ("id-gpu-1", NodeHealth.READY)
+    assert (await actions(harness)).count("node.refuse") == 1  # however often it tries
+    harness.time.pass_(SILENCE)
+    assert nodes.strangers() == []
+
+
+async def test_a_name_is_free_again_when_its_machine_is_silent_and_nothing_runs_there(
+    harness: Harness, nodes: NodesService
+) -> None:
+    await ready(nodes)
+    await nodes.cordon("gpu-1", "root")
+    harness.time.pass_(SILENCE)
+    answer = await nodes.announce(announcement(node_id="id-other", address="http://10.0.0.9:8643"), "10.0.0.9")
+    assert answer.state == "ready"
+    (node,) = await nodes.list()
+    assert (node.node_id, node.address, node.health) == ("id-other", "http://10.0.0.9:8643", NodeHealth.UNPROVED)
+    assert "node.replace" in await actions(harness)
+
+
+async def test_a_name_stays_taken_while_a_run_is_said_to_be_there(
+    harness: Harness, ada: Principal, nodes: NodesService
+) -> None:
+    await ready(nodes, "node")  # as the scripted executor calls its machine
+    await harness.running_job(ada, jobspec(resources=gpu_pool(1)))
+    harness.time.pass_(SILENCE)
+    answer = await nodes.announce(announcement("node", node_id="id-other"), "10.0.0.9")
+    assert answer.state == "refused"
+    (node,) = await nodes.list()
+    assert node.node_id == "id-node"
+
+
+async def test_a_new_address_is_believed_and_forgets_that_the_old_one_was_not_reached(
+    harness: Harness, nodes: NodesService
+) -> None:
+    await ready(nodes)
+    await nodes.called("gpu-1", NodeProblem("node-unreachable", {"address": "http://gpu-1:8643"}, "refused"))
+    (node,) = await nodes.list()
+    assert (node.health, node.problem and node.problem.detail) == (NodeHealth.UNREACHABLE, "refused")
+    await nodes.announce(announcement(address="https://gpu-1:443"), "10.0.0.1")
+    (node,) = await nodes.list()
+    assert (node.health, node.address) == (NodeHealth.READY, "https://gpu-1:443")
+    assert "node.change" in await actions(harness)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": ""},
+        {"name": "-"},
+        {"name": "a b"},
+        {"name": "x" * 64},
+        {"name": "../up"},
+        {"node_id": ""},
+        {"node_id": "x" * 65},
+        {"address": ""},
+        {"address": "gpu-1:8643"},
+        {"address": "file:///etc"},
+        {"address": "http://user:secret@gpu-1"},
+        {"address": "http://gpu-1:99999"},
+        {"address": "http://gpu 1"},
+        {"version": "0" * 600},
+        {"boot_id": "a\0b"},
+        {"inventory": inventory(gpus=1025)},
+        {"findings": (finding(),) * 101},
+    ],
+)
+async def test_what_cannot_be_a_node_is_refused_and_leaves_nothing(nodes: NodesService, wrong: dict[str, Any]) -> None:
+    good = announcement()
+    told = announcement(**wrong) if "name" not in wrong else replace(good, hello=replace(good.hello, **wrong))
+    with pytest.raises(ProblemError) as raised:
+        await nodes.announce(told, "10.0.0.1")
+    assert raised.value.code == "request-invalid"
+    assert await nodes.list() == []
