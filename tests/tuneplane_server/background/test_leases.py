@@ -254,6 +254,18 @@ async def test_a_wake_up_makes_a_loop_look_at_once(database: Database) -> None:
     assert len(await leases(database, StillTime(), "b").claim("test", ["a", "b"])) == 2
 
 
+async def test_a_loop_that_runs_again_claims_its_rows_anew(database: Database) -> None:
+    """Roles that are switched off and on: with leases it gave back it could write nothing until it renews them."""
+    role = Role()
+    loop = SupervisedLoop(role, leases(database, StillTime()), Wakeups(), StillTime().clock())
+    for handled in (2, 4):
+        running = asyncio.create_task(loop.run())
+        await _handled(role, handled)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert loop.held == 0
+
+
 async def _handled(role: Role, count: int) -> None:
     async with asyncio.timeout(60):
         while len(role.handled) < count:
