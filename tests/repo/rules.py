@@ -11,9 +11,9 @@ from tests.repo.tree import imports
 # Training images carry any Python from 3.9 on; these rooms may also use each other and the words of the contract.
 CONTAINER_ROOMS = ("tuneplane.runner", "tuneplane.report", "tuneplane.adapters")
 CONTAINER_NEIGHBOURS = (*CONTAINER_ROOMS, "tuneplane.contract.words", "tuneplane.contract.names")
-# A callback for a framework imports that framework, which is there where it is used.
-INTEGRATIONS = "tuneplane.report.integrations"
-FRAMEWORKS = ("transformers", "trl", "accelerate", "torch")
+# A callback for a framework, and what converts its weights, import that framework, which is there where they are used.
+INTEGRATIONS = ("tuneplane.report.integrations", "tuneplane.adapters.export_weights")
+FRAMEWORKS = ("transformers", "trl", "accelerate", "torch", "peft", "safetensors")
 # In the standard library, but after 3.9.
 TOO_NEW = ("tomllib", "compression", "annotationlib", "concurrent.interpreters", "string.templatelib")
 
@@ -35,7 +35,7 @@ def beyond_the_standard_library(name: str, tree: ast.AST) -> list[str]:
             found.append(imported)
         elif top in sys.stdlib_module_names or _within(imported, CONTAINER_NEIGHBOURS):
             continue
-        elif not (_within(name, (INTEGRATIONS,)) and top in FRAMEWORKS):
+        elif not (_within(name, INTEGRATIONS) and top in FRAMEWORKS):
             found.append(imported)
     return found
 

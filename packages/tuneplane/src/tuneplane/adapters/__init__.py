@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Mapping, Tuple
 
 from tuneplane.adapters import custom, evalkit, ms_swift, nemo_rl, openrlhf, pytorch, trl, verl
 from tuneplane.adapters.command import AdapterError, Command, LogHint, Machine
+from tuneplane.adapters.export import compile_export
 
 __all__ = ["FRAMEWORKS", "AdapterError", "Command", "LogHint", "Machine", "compile"]
 
@@ -35,6 +36,8 @@ def compile(capsule: Mapping[str, Any], machine: Machine) -> Command:  # noqa: A
     adapter = FRAMEWORKS.get(kind)
     if adapter is None:
         raise AdapterError(f"no adapter for framework {kind!r}")
+    if capsule.get("action"):
+        return compile_export(capsule, machine)
     command = adapter(capsule, machine)
     return replace(command, log_hints=command.log_hints + _recipe_hints(capsule))
 

@@ -99,11 +99,11 @@ def _model_flags(capsule: Mapping[str, Any], flags: Mapping[str, Any]) -> Dict[s
     if not base and not init:
         raise AdapterError("ms-swift needs a model: give tp submit --model")
     if base and init and flags.get("tuner_type", _tuner_default(capsule)) != "full":
-        return {**_one_model(base, asked.get("base")), "adapters": [init]}
-    return _one_model(init, asked.get("init_from")) if init else _one_model(base, asked.get("base"))
+        return {**one_model(base, asked.get("base")), "adapters": [init]}
+    return one_model(init, asked.get("init_from")) if init else one_model(base, asked.get("base"))
 
 
-def _one_model(source: str, asked: Any) -> Dict[str, Any]:
+def one_model(source: str, asked: Any) -> Dict[str, Any]:
     """A path as it is; a name on a hub with the hub and the revision that were asked for."""
     hub, colon, _ = str(asked or "").partition(":")
     if source.startswith("/") or not colon or hub not in _HUBS:

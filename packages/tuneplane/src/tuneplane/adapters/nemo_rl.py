@@ -21,6 +21,7 @@ from tuneplane.adapters.ray import ray_command
 
 CONFIG_FILE, SCRIPT_FILE = "config.json", "nemo_rl.sh"  # below the work dir
 CHECKPOINTS, LOGS = "checkpoints", "logs"  # below the out dir
+DCP_CONVERTER = "examples/converters/convert_dcp_to_hf.py"  # below NeMo RL's folder
 ROOT = "NEMO_RL_DIR"  # environment variable: where NeMo RL lies; its image has it in /opt/nemo-rl
 
 # section that names the algorithm -> the example that its script reads when it is given none
@@ -35,7 +36,7 @@ BASES = {
 _PREFERENCES = ("dpo", "rm")
 _GENERATES = ("grpo", "ppo", "distillation")
 
-_SCRIPT = """\
+SCRIPT = """\
 #!/bin/sh
 # nemo_rl.sh PYTHON SCRIPT ARGUMENT...: the experiment's own run.py where there is one, else NeMo RL's script.
 set -eu
@@ -74,7 +75,7 @@ def compile_command(capsule: Mapping[str, Any], machine: Machine) -> Command:
             f"{machine.work_dir}/{CONFIG_FILE}",
         ]
     )
-    files.update({CONFIG_FILE: json_for_yaml.dumps({"defaults": base, **config}), SCRIPT_FILE: _SCRIPT})
+    files.update({CONFIG_FILE: json_for_yaml.dumps({"defaults": base, **config}), SCRIPT_FILE: SCRIPT})
     return ray_command(
         capsule,
         machine,

@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from tuneplane.contract.base import Model, RunId, Segment, Sha256
+from tuneplane.contract.export import CapsuleExport
 from tuneplane.contract.jobspec import JobSpec
 from tuneplane.contract.recipe import AdapterOptions, Artifacts, Entrypoint, Metrics, Validation
 from tuneplane.contract.words import CAPSULE_API_VERSION
@@ -82,6 +83,7 @@ class Capsule(Model):
     job: CapsuleJob
     jobspec: JobSpec
     recipe: CapsuleRecipe
+    action: CapsuleExport | None = None  # what to do instead of training
     topology: CapsuleTopology
     paths: CapsulePaths
     ingest: CapsuleIngest

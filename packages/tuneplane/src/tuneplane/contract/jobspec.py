@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from tuneplane.contract import names
 from tuneplane.contract.base import Json, MethodId, Model, Segment, Sha256
+from tuneplane.contract.export import ExportAction
 from tuneplane.contract.words import JOB_API_VERSION, JOB_KIND, is_identity_env
 from tuneplane.i18n import _
 
@@ -200,6 +201,7 @@ class Spec(Model):
     model: ModelRef = Field(default_factory=ModelRef)
     data: Data = Field(default_factory=Data)
     resources: Resources
+    action: ExportAction | None = None  # what the job does instead of training
     config: dict[str, Json] = Field(default_factory=dict)  # resolved, framework-native, cross-framework keys removed
     hyperparams: dict[str, Json] = Field(default_factory=dict)  # `--set` values by recipe parameter name
     lifecycle: Lifecycle = Field(default_factory=Lifecycle)

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from tuneplane.contract.base import Json, MethodId, Model, Segment, Sha256
+from tuneplane.contract.export import ExportLifecycle, ExportResources
 from tuneplane.contract.words import RECIPE_API_VERSION
 
 
@@ -140,6 +141,14 @@ class Manifest(Model):
     runtime: Runtime
     params: dict[str, Param] = Field(default_factory=dict)
     i18n: dict[Literal["zh-Hans"], RecipeText] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _export(self) -> Manifest:
+        if "export" in self.lifecycle:
+            ExportLifecycle.model_validate(self.lifecycle["export"])
+        if "export" in self.lifecycle_resources:
+            ExportResources.model_validate(self.lifecycle_resources["export"])
+        return self
 
 
 class CatalogEntry(Model):

@@ -12,8 +12,8 @@ from tuneplane.runner.checkpoint_layouts import layout_problem
 
 MARKER = "COMPLETE"  # a script with a layout of its own writes this empty file last
 _STEP = re.compile(r"(?:^|[-_]|step)(\d{1,15})\Z")  # checkpoint-8, step_8, global_step8
-_SHARDED = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
-_WHOLE = ("model.safetensors", "pytorch_model.bin", "adapter_model.safetensors", "adapter_model.bin")
+SHARDED = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+WHOLE = ("model.safetensors", "pytorch_model.bin", "adapter_model.safetensors", "adapter_model.bin")
 _OPTIMIZER = ("optimizer.pt", "optimizer.bin")
 _UNFINISHED = (".tmp", ".incomplete", ".part")
 
@@ -42,7 +42,7 @@ def problem_of(path: str, expect_optimizer: bool = True) -> Optional[str]:
         known, problem = layout_problem(path, names, expect_optimizer)
         if known:
             return problem
-        if names & (set(_WHOLE) | set(_SHARDED) | set(_OPTIMIZER)):
+        if names & (set(WHOLE) | set(SHARDED) | set(_OPTIMIZER)):
             return "trainer_state.json is missing: it was cut off while being written"
         return f"its layout is not known; a script of your own marks a whole one with an empty file {MARKER}"
     return (
@@ -63,7 +63,7 @@ def _state_problem(path: str) -> Optional[str]:
 
 
 def _weights_problem(path: str, names: set[str]) -> Optional[str]:
-    for index_name in _SHARDED:
+    for index_name in SHARDED:
         if index_name not in names:
             continue
         index = _read_json(os.path.join(path, index_name))
@@ -77,7 +77,7 @@ def _weights_problem(path: str, names: set[str]) -> Optional[str]:
             if problem:
                 return problem
         return None
-    whole = [name for name in _WHOLE if name in names]
+    whole = [name for name in WHOLE if name in names]
     if not whole:
         # DeepSpeed and FSDP keep sharded weights in directories of their own.
         if any(name.startswith(("global_step", "pytorch_model_fsdp")) for name in names):

@@ -53,7 +53,8 @@ def write_command_files(capsule: Capsule, command: Command, work_dir: str) -> st
     cwd = os.path.join(work_dir, *command.cwd_relative.split("/"))
     if not os.path.isdir(cwd):
         raise StartError(ENTRYPOINT_MISSING, f"the package holds no {command.cwd_relative}")
-    _check_entrypoint(capsule, cwd)
+    if not capsule.data.get("action"):  # else it is not the experiment that is started
+        _check_entrypoint(capsule, cwd)
     return cwd
 
 
