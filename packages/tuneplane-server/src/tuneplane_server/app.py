@@ -21,6 +21,7 @@ from tuneplane_server.features.alerts.webhook_api import router as webhooks_rout
 from tuneplane_server.features.artifacts.api import router as artifacts_router
 from tuneplane_server.features.audit.api import router as audit_router
 from tuneplane_server.features.catalog.api import router as catalog_router
+from tuneplane_server.features.evaluation.api import router as evaluations_router
 from tuneplane_server.features.governance.api import router as governance_router
 from tuneplane_server.features.hardware.api import router as hardware_router
 from tuneplane_server.features.hardware.job_api import router as job_hardware_router
@@ -72,6 +73,7 @@ ROUTERS = (
     samples_router,
     exports_router,
     artifacts_router,
+    evaluations_router,
     outside_router,
     audit_router,
     alerts_router,

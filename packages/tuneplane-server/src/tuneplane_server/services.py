@@ -24,6 +24,7 @@ from tuneplane_server.features.artifacts.service import ArtifactService
 from tuneplane_server.features.audit.service import AuditService
 from tuneplane_server.features.catalog.published import PublishedRecipes
 from tuneplane_server.features.catalog.service import CatalogService
+from tuneplane_server.features.evaluation.service import EvaluationService
 from tuneplane_server.features.governance.service import GovernanceService
 from tuneplane_server.features.governance.usage import UsageService
 from tuneplane_server.features.hardware.figures import HardwareFigures
@@ -353,6 +354,10 @@ class Services:
     @cached_property
     def artifacts(self) -> ArtifactService:
         return ArtifactService(self.database, self.clock, self.storage)
+
+    @cached_property
+    def evaluations(self) -> EvaluationService:
+        return EvaluationService(self.database, self.clock)
 
     async def latest_metrics(self, job_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Run -> metric -> {step, value, time} of the main rank."""

@@ -78,6 +78,7 @@ def build_roles(services: Services) -> BackgroundRoles:
         services.ingest,
         LeftoverShipper(services.storage, services.ingest, services.own_address),
         services.artifacts,
+        services.evaluations,
         services.telemetry.curves,
         services.wakeups,
         interval=settings.observe_seconds,

@@ -28,6 +28,8 @@ REFUSAL_CODES = frozenset(
         "checkpoint-missing", "checkpoint-incomplete",
         # sweeps
         "sweep-invalid", "sweep-too-large",
+        # evaluations
+        "evaluation-unreadable",
         # accounts and requests
         "not-signed-in", "forbidden", "not-found", "conflict", "idempotency-conflict", "too-many-requests", "setup-needed",
         "token-invalid", "password-weak", "not-yet", "request-invalid",

@@ -105,6 +105,11 @@ SUBMISSION = ProblemGroup(
             N_("submit with tp submit, which brings it first"),
         ),
         ProblemEntry(
+            "evaluation-unreadable",
+            N_("the run's evaluations/report.json is no report that this console can read"),
+            N_("the text says what is wrong with it; evaluate again once that is mended"),
+        ),
+        ProblemEntry(
             "sweep-invalid",
             N_("what the sweep varies, how or how often does not go together"),
             N_("correct the field that is named; --dry-run shows the variants"),
