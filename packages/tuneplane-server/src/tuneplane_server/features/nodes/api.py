@@ -6,11 +6,12 @@ import hmac
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse, Response
 
 from tuneplane.i18n import _
-from tuneplane_node.wire import Announcement, WireError
+from tuneplane_node.wire import Announcement
 from tuneplane_server.features.accounts.deps import Admin, client_address, services_of
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.audit.service import AuditEntry
@@ -57,8 +58,8 @@ async def _agent(request: Request) -> None:
 async def announce(request: Request) -> Response:
     """A node says that it is there (`tuneplane_node.wire.Announcement`), again and again; the answer says how it is taken."""
     try:
-        announcement = Announcement.from_json(await request.json())
-    except (WireError, ValueError) as error:
+        announcement = msgspec.json.decode(await request.body(), type=Announcement)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise refused(
             "request-invalid", _("this is no announcement of a node: {why}").format(why=str(error)[:300])
         ) from None
