@@ -1,0 +1,1 @@
+"""The engine behind HTTP: what `tuneplane-node serve` runs."""
