@@ -23,9 +23,8 @@ LOCKS = {
 }
 # Found by name by uvicorn, FastAPI and SQLAlchemy, or run as a program: no import of ours says that they are used.
 NEVER_IMPORTED = {"aiosqlite", "httptools", "pex", "psycopg", "python-multipart", "uvloop"}
-# What the node's daemon is served with, and the retries of what is asked over a network.
+# The retries of what is asked over a network.
 NOT_YET_IMPORTED = {
-    "tuneplane-node": {"starlette", "uvicorn"},
     "tuneplane-server": {"stamina"},
 }
 

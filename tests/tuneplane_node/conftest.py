@@ -16,12 +16,15 @@ from tests.services.packages import require_packages
 from tests.services.plugin import unavailable
 from tests.services.process import ServiceMissingError
 from tests.tuneplane_node.bench import IMAGE, Bench
+from tests.tuneplane_node.daemon.served import RemoteBench
 from tests.tuneplane_node.dockerd import Daemon
 
 
 def make_bench(request: pytest.FixtureRequest, runtime: str, tmp_path: Path) -> Bench:
     if runtime == "process":
         return Bench(runtime, "", None, tmp_path)
+    if runtime == "node":
+        return RemoteBench("process", "", None, tmp_path)
     container_engine: ContainerEngine = request.getfixturevalue(f"{runtime}_engine")
     import_image(container_engine, IMAGE, {"PATH": "/usr/bin:/bin"})
     return Bench(runtime, container_engine.url, IMAGE, tmp_path)
@@ -30,12 +33,13 @@ def make_bench(request: pytest.FixtureRequest, runtime: str, tmp_path: Path) -> 
 @pytest.fixture(
     params=[
         "process",
+        "node",
         pytest.param("docker", marks=pytest.mark.services),
         pytest.param("podman", marks=pytest.mark.services),
     ]
 )
 async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
-    """Runs the test on each runtime."""
+    """Runs the test on each runtime, and on processes of a node that is asked over HTTP."""
     made = make_bench(request, request.param, tmp_path)
     yield made
     await made.clean()

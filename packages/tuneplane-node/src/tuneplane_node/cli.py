@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 _INSTANCE = "tuneplane-node-cli"  # these commands launch nothing, so they own nothing
 _GIB = 1024**3
+# What only another setting mends: starting again does not help, and the unit of systemd knows it by the exit code.
+_SETTINGS = ("setting-invalid", "setting-missing", "engine-address", "agent-token-missing", "agent-token-invalid")
 _SIGNS = {"error": "✗", "warning": "!", "info": "✓"}
 
 
@@ -35,8 +37,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = options.run(options)
     except NodeError as problem:
         _print_error(problem.finding())
-        return EXIT_USAGE if problem.code in ("setting-invalid", "engine-address") else EXIT_FAILED
+        return EXIT_USAGE if problem.code in _SETTINGS else EXIT_FAILED
     return code
+
+
+def serve(_options: argparse.Namespace) -> int:
+    """Run this machine's jobs for a console, until a signal; exit code 0 then."""
+    from tuneplane_node.agent_token import AgentToken
+    from tuneplane_node.daemon.log import set_up_log
+    from tuneplane_node.daemon.serving import serve as serve_node
+
+    settings = NodeSettings.load()
+    set_up_log(settings.log_format)
+    serve_node(settings, AgentToken.load())
+    return EXIT_OK
 
 
 def check(options: argparse.Namespace) -> int:
@@ -76,6 +90,8 @@ def _parser() -> argparse.ArgumentParser:
     looking = commands.add_parser("check", parents=[as_json], help=_("whether jobs can run here, and what to know"))
     looking.add_argument("--runtime", default="", help=_("auto, docker, podman or process; default TUNEPLANE_RUNTIME"))
     looking.set_defaults(run=check)
+    serving = commands.add_parser("serve", help=_("run jobs of a console on this machine, until a signal"))
+    serving.set_defaults(run=serve)
     listing = commands.add_parser("inventory", parents=[as_json], help=_("CPUs, memory, disk and GPUs"))
     listing.set_defaults(run=inventory)
     return parser

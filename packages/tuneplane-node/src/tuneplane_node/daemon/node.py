@@ -1,0 +1,127 @@
+"""This node as its callers see it: the engine, what takes long, and what it says of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from tuneplane_node.daemon.operations import Operations
+from tuneplane_node.daemon.ports import Ports
+from tuneplane_node.daemon.preflight import Here, preflight
+from tuneplane_node.daemon.storage_proof import StorageProver
+from tuneplane_node.engine import LABEL_ATTEMPT, LABEL_JOB, Engine, NodeError, OwnedContainer
+from tuneplane_node.engine.problems import Finding
+from tuneplane_node.engine.supervisor.procfs import boot_id
+from tuneplane_node.versions import VERSION
+from tuneplane_node.wire import ContainerSeen, NodeHello, PreflightReport, PreflightRequest
+
+AT_ONCE = 8  # questions to a container engine at the same time
+PROCESS = "process"
+
+
+class Node:
+    """`state_root`: on a local disk, kept between starts. `version`: what it says it is, other than this one in tests."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        node_id: str,
+        name: str,
+        *,
+        state_root: Path,
+        storage_root: Path,
+        version: str = VERSION,
+    ) -> None:
+        self.engine, self.node_id, self.name, self.version = engine, node_id, name, version
+        self.state_root, self.storage_root = state_root, storage_root
+        self.operations = Operations(engine, storage_root)
+        self.storage = StorageProver(storage_root, node_id)
+        self.ports = Ports(state_root / "ports.json", self._holds)
+        self._started_at = time.time()
+        self._containers = _Together(self._look)
+        self._findings = _Together(self.engine.check)
+
+    async def hello(self) -> NodeHello:
+        runtime = await self._runtime()
+        return NodeHello(
+            node_id=self.node_id,
+            name=self.name,
+            version=self.version,
+            storage_root=str(self.storage_root),
+            runtime=runtime,
+            isolates=runtime != PROCESS,
+            image_form="environment" if runtime == PROCESS else "oci",
+            simulated=bool(self.engine.simulated_gpus),
+            time=time.time(),
+            boot_id=boot_id(),
+            started_at=self._started_at,
+        )
+
+    async def check(self) -> list[Finding]:
+        return await self._findings()
+
+    async def containers(self) -> list[ContainerSeen]:
+        """Everything of this node's own with its state; callers at the same time share one look. Raises NodeError when a runtime
+        cannot be asked."""
+        return await self._containers()
+
+    async def count(self) -> int:
+        """How many containers there are. Raises NodeError when a runtime cannot be asked."""
+        return len(await self.engine.owned())
+
+    async def preflight(self, request: PreflightRequest) -> PreflightReport:
+        inventory = await self.engine.inventory()
+        gpus = frozenset(gpu.index for gpu in inventory.gpus)
+        here = Here(self.storage_root, self.state_root, gpus, await self._runtime() == PROCESS)
+        return await preflight(request, here)
+
+    async def cleanup_attempt(self, job: str, attempt: int, asked: float) -> bool:
+        gone = await self.operations.cleanup_attempt(job, attempt, asked)
+        if gone:
+            await self.ports.release(job, attempt)
+        return gone
+
+    async def close(self, seconds: float) -> None:
+        """Let go of everything; containers run on."""
+        await self.operations.close(seconds)
+        await self.ports.aclose()
+        await self.engine.close()
+
+    async def _runtime(self) -> str:
+        try:
+            return await self.engine.runtime_name()
+        except NodeError:
+            return ""  # `check` says what is wrong
+
+    async def _look(self) -> list[ContainerSeen]:
+        turns = asyncio.Semaphore(AT_ONCE)
+
+        async def seen(item: OwnedContainer) -> ContainerSeen:
+            async with turns:
+                return ContainerSeen(str(item.handle), item.labels, await self.engine.observe(item.handle))
+
+        return await asyncio.gather(*(seen(item) for item in await self.engine.owned()))
+
+    async def _holds(self, job: str, attempt: int) -> bool:
+        """Whether something of that attempt is here. What cannot be asked may hold it."""
+        try:
+            owned = await self.engine.owned()
+        except NodeError:
+            return True
+        mine = {LABEL_JOB: job, LABEL_ATTEMPT: str(attempt)}
+        return any(mine.items() <= dict(item.labels).items() for item in owned)
+
+
+class _Together[T]:
+    """One look for all who ask while it is on its way."""
+
+    def __init__(self, look: Callable[[], Awaitable[T]]) -> None:
+        self._look = look
+        self._now: asyncio.Task[T] | None = None
+
+    async def __call__(self) -> T:
+        if self._now is None or self._now.done():
+            self._now = asyncio.ensure_future(self._look())
+        return await asyncio.shield(self._now)

@@ -1,0 +1,178 @@
+"""What takes long on a node and outlives whoever asked for it: launches, stops, cleanups.
+
+Each is a task of the daemon. A call starts one or joins the one in flight, and waits for it for a while; the caller asks again
+until it is done. Only the daemon's own end ends them, and then the console asks the next daemon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tuneplane_node.daemon.capsule_files import check_capsule
+from tuneplane_node.daemon.file_lane import FileLane, StorageHangsError
+from tuneplane_node.daemon.tasks import Shared
+from tuneplane_node.engine import LABEL_ATTEMPT, LABEL_JOB, Engine, NodeError, RuntimeHandle
+from tuneplane_node.wire import LaunchCall
+
+WAIT_SECONDS = 20.0  # less than what a client waits for an answer
+LATE_SECONDS = 600.0  # how long a launch may have been on its way
+CHECK_SECONDS = 60.0  # for the files of one capsule
+_LOG = logging.getLogger("tuneplane_node")
+
+type Attempt = tuple[str, str]
+
+
+class Operations:
+    """`storage_root`: below it are the files whose digests are checked. `wait_seconds` bounds one call, never an operation."""
+
+    def __init__(self, engine: Engine, storage_root: Path, *, wait_seconds: float = WAIT_SECONDS) -> None:
+        self._engine, self._root, self._wait = engine, storage_root, wait_seconds
+        self._launches: Shared[RuntimeHandle] = Shared()
+        self._stops: Shared[None] = Shared()
+        self._cleanups: Shared[bool] = Shared()
+        self._attempts: dict[str, Attempt] = {}  # name of a launch in flight -> whose it is
+        self._ends: dict[str, float] = {}  # handle of a stop in flight -> when its grace is over
+        self._removed = _Removed()
+        self._files = FileLane(CHECK_SECONDS)
+        self._closing = False
+
+    @property
+    def launching(self) -> int:
+        return self._launches.running
+
+    async def launch(self, call: LaunchCall) -> RuntimeHandle | None:
+        """None: not done yet. Raises NodeError, the launch's own refusal."""
+        request = call.request
+        kept = self._launches.of_operation(call.operation)
+        if kept is None:
+            self._refuse_late(call)
+            if self._attempts.get(request.name, _attempt(request.labels)) != _attempt(request.labels):
+                raise NodeError("name-conflict", name=request.name)
+            self._attempts[request.name] = _attempt(request.labels)
+            kept = self._launches.start_or_join(request.name, call.operation, lambda: self._launch(call))
+            kept.add_done_callback(lambda _ended: self._forget(request.name))
+        return await self._launches.result(kept, self._wait)
+
+    async def stop(self, handle: RuntimeHandle, grace_seconds: float, operation: str = "") -> bool:
+        """False: not done yet. A launch in flight is ended first."""
+        key, ends = str(handle), time.monotonic() + grace_seconds
+        kept = self._stops.of_operation(operation)
+        if kept is None:
+            if ends < self._ends.setdefault(key, ends):
+                self._ends[key] = ends
+                self._stops.beside(self._kill_after(handle, grace_seconds))
+            kept = self._stops.start_or_join(key, operation, lambda: self._stop(handle, grace_seconds))
+            kept.add_done_callback(lambda _ended: self._forget_end(key))
+        return await self._stops.is_done(kept, self._wait)
+
+    async def cleanup(self, handle: RuntimeHandle, asked: float = 0.0) -> bool:
+        """True: gone, proved. False: not yet, or not proved; asked again, it goes on."""
+        self._removed.note(handle.name, asked)
+        task = self._cleanups.start_or_join(str(handle), "", lambda: self._cleanup(handle))
+        return await self._cleanups.result(task, self._wait) is True
+
+    async def cleanup_attempt(self, job: str, attempt: int, asked: float = 0.0) -> bool:
+        """As `cleanup` for all of one attempt. Raises NodeError when a runtime that may hold some of it cannot be asked."""
+        mine = (job, str(attempt))
+        self._removed.note(mine, asked)
+        task = self._cleanups.start_or_join(f"{job}/{attempt}", "", lambda: self._cleanup_attempt(mine))
+        return await self._cleanups.result(task, self._wait) is True
+
+    async def close(self, seconds: float) -> None:
+        """End what is in flight, as the engine ends it: what has begun runs on, what was only created is removed."""
+        self._closing = True
+        for shared in (self._launches, self._stops, self._cleanups):
+            await shared.close(seconds)
+
+    def _refuse_late(self, call: LaunchCall) -> None:
+        if self._closing:
+            raise NodeError("node-stopping")
+        for key in (call.request.name, _attempt(call.request.labels)):
+            if self._removed.is_late(key, call.asked):
+                raise NodeError("launch-superseded", name=call.request.name)
+
+    async def _launch(self, call: LaunchCall) -> RuntimeHandle:
+        name = call.request.name
+        try:
+            await self._check(call.digests)
+            handle = await self._engine.launch(call.request)
+        except asyncio.CancelledError:
+            raise NodeError("node-stopping" if self._closing else "launch-superseded", name=name) from None
+        except NodeError as problem:
+            _LOG.warning("%s: %s", name, problem)
+            raise
+        _LOG.info("launched %s", handle)
+        return handle
+
+    def _forget(self, name: str) -> None:
+        if not self._launches.is_running(name):
+            self._attempts.pop(name, None)
+
+    def _forget_end(self, key: str) -> None:
+        if not self._stops.is_running(key):
+            self._ends.pop(key, None)
+
+    async def _check(self, digests: Mapping[str, str]) -> None:
+        if not digests:
+            return
+        try:
+            await self._files.run(_check_digests, digests, self._root)
+        except StorageHangsError as problem:
+            raise NodeError("capsule-unreadable", str(problem), path=next(iter(digests))) from problem
+
+    async def _stop(self, handle: RuntimeHandle, grace_seconds: float) -> None:
+        await self._launches.end(handle.name)
+        await self._engine.stop(handle, grace_seconds)
+        _LOG.info("stopped %s", handle)
+
+    async def _kill_after(self, handle: RuntimeHandle, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        if str(handle) in self._ends:
+            await self._engine.kill(handle)
+
+    async def _cleanup(self, handle: RuntimeHandle) -> bool:
+        await self._launches.end(handle.name)
+        return await self._engine.cleanup(handle)
+
+    async def _cleanup_attempt(self, mine: Attempt) -> bool:
+        for name in [name for name, attempt in self._attempts.items() if attempt == mine]:
+            await self._launches.end(name)
+        found = [item.handle for item in await self._engine.owned() if _attempt(item.labels) == mine]
+        gone = [await self._engine.cleanup(handle) for handle in found]
+        return all(gone)
+
+
+class _Removed:
+    """What was cleaned up lately, and when that was asked for by the caller's clock: what was asked for before comes too late."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str | Attempt, tuple[float, float]] = {}
+
+    def note(self, key: str | Attempt, asked: float) -> None:
+        now = time.monotonic()
+        self._asked = {name: seen for name, seen in self._asked.items() if now - seen[1] < LATE_SECONDS}
+        if asked:
+            self._asked[key] = (max(asked, self._asked.get(key, (0.0, 0.0))[0]), now)
+
+    def is_late(self, key: str | Attempt, asked: float) -> bool:
+        cleaned, noted = self._asked.get(key, (0.0, 0.0))
+        return 0 < asked <= cleaned and time.monotonic() - noted < LATE_SECONDS
+
+
+def _check_digests(digests: Mapping[str, str], root: Path) -> None:
+    """Blocking. Raises NodeError path-outside-storage, capsule-unreadable or capsule-altered."""
+    folders: dict[str, dict[str, str]] = {}
+    for path, digest in digests.items():
+        folder, _slash, name = path.rpartition("/")
+        folders.setdefault(folder, {})[name] = digest.lower()
+    for folder, files in folders.items():
+        for problem in check_capsule(root, folder, files):
+            raise problem
+
+
+def _attempt(labels: Mapping[str, str]) -> Attempt:
+    return labels.get(LABEL_JOB, ""), labels.get(LABEL_ATTEMPT, "")
