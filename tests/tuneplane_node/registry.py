@@ -14,6 +14,7 @@ import os
 import ssl
 import tarfile
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -130,7 +131,8 @@ def _image(root: bytes) -> dict[str, tuple[str, bytes]]:
         {
             "architecture": "amd64",
             "os": "linux",
-            "config": {"Env": ["PATH=/usr/bin:/bin"], "Cmd": ["/bin/sh"]},
+            # Its own in every registry, so that no other test's container has the same image.
+            "config": {"Env": ["PATH=/usr/bin:/bin", f"MADE={uuid.uuid4().hex}"], "Cmd": ["/bin/sh"]},
             "rootfs": {"type": "layers", "diff_ids": [_digest(root)]},
         }
     ).encode()

@@ -27,7 +27,7 @@ from tuneplane_node.engine.sampling.sampler import Sampler
 
 MIB = 1024 * 1024
 # Two cards as the tool prints them: an H200, and one that shares its memory and has no error correction.
-PRINTED = "1, 0, [N/A], 31, [Not Supported], [N/A]\n0, 97, 70123, 64, 512.34, 0\n"
+PRINTED = "1, 0, [N/A], 31, [Not Supported], [N/A], [N/A], [N/A]\n0, 97, 70123, 64, 512.34, 0, 12, 0x0000000000000004\n"
 
 
 class Cards:
@@ -67,9 +67,9 @@ async def test_a_reader_gives_the_cards_by_index_in_our_units(
     make: Callable[[Path, str], CardReader], tmp_path: Path
 ) -> None:
     first, second = await make(tmp_path, PRINTED).read()
-    assert first == CardFigures(
-        0, {"use": 97.0, "memory_used": 70123.0 * MIB, "temperature": 64.0, "power": 512.34, "ecc_errors": 0.0}
-    )
+    measured = {"use": 97.0, "memory_used": 70123.0 * MIB, "temperature": 64.0, "power": 512.34}
+    health = {"ecc_errors": 0.0, "ecc_corrected": 12.0, "slowed": 0.0}
+    assert first == CardFigures(0, measured | health), "its own power limit does not count as being slowed down"
     assert second == CardFigures(1, {"use": 0.0, "temperature": 31.0}), "what a card does not tell is left out"
 
 
@@ -90,9 +90,36 @@ async def test_the_tool_is_asked_for_what_is_read_of_it(tmp_path: Path) -> None:
     reader = _smi(tmp_path, f'echo "$@" >{tmp_path}/asked; printf "%s" "{PRINTED}"')
     await reader.read()
     assert (tmp_path / "asked").read_text().strip() == (
-        "--query-gpu=index,utilization.gpu,memory.used,temperature.gpu,power.draw,ecc.errors.uncorrected.volatile.total "
-        "--format=csv,noheader,nounits"
+        "--query-gpu=index,utilization.gpu,memory.used,temperature.gpu,power.draw,ecc.errors.uncorrected.volatile.total,"
+        "ecc.errors.corrected.volatile.total,clocks_event_reasons.active --format=csv,noheader,nounits"
     )
+
+
+@pytest.mark.parametrize(("reasons", "slowed"), [
+    ("0x0000000000000000", 0.0), ("0x0000000000000001", 0.0), ("0x0000000000000004", 0.0), ("0x0000000000000100", 0.0),
+    ("0x0000000000000008", 1.0), ("0x0000000000000020", 1.0), ("0x0000000000000044", 1.0), ("0x0000000000000080", 1.0),
+])  # fmt: skip
+def test_a_card_that_heat_or_lack_of_power_slows_down_says_so(reasons: str, slowed: float) -> None:
+    (card,) = parse_figures(f"0, 97, 70123, 64, 512.34, 0, 0, {reasons}")
+    assert card.figures["slowed"] == slowed
+
+
+@pytest.mark.parametrize("unknown", ["clocks_event_reasons", "clocks_.*_reasons"])
+async def test_a_driver_that_does_not_know_a_figure_tells_the_others(unknown: str, tmp_path: Path) -> None:
+    """Older drivers know the reasons for slow clocks by another name, or not at all; one unknown name fails the whole call."""
+    reader = _smi(
+        tmp_path,
+        f"echo x >>{tmp_path}/calls\n"
+        f"case $1 in *{unknown.replace('.*', '*')}*)\n"
+        "  echo 'Field \"it\" is not a valid field to query.'; exit 2;;\n"
+        "*_reasons*) echo '0, 97, 70123, 64, 512.34, 1, 0, 0x0000000000000040';;\n"
+        "*) echo '0, 97, 70123, 64, 512.34, 1, 0';; esac",
+    )
+    for _look in range(2):
+        (card,) = await reader.read()
+        assert (card.figures["ecc_errors"], card.figures.get("slowed")) == (1.0, None if "*" in unknown else 1.0)
+    calls = len((tmp_path / "calls").read_text().splitlines())
+    assert calls == (4 if "*" in unknown else 3), "what it does not know is not asked for again"
 
 
 async def test_a_machine_without_the_tool_has_no_cards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +142,7 @@ async def test_a_driver_that_hangs_is_given_up_and_is_not_asked_by_more_and_more
         await reader.read()
 
 
-@pytest.mark.parametrize("text", ["No devices were found", "x, 1, 2, 3, 4, 5", "0, 1, 2"])
+@pytest.mark.parametrize("text", ["No devices were found", "x, 1, 2, 3, 4, 5, 6, 7", "0, 1, 2"])
 def test_what_is_no_line_of_a_card_is_refused(text: str) -> None:
     with pytest.raises(CardsUnreadableError):
         parse_figures(text)

@@ -6,10 +6,11 @@ The console embeds it (executor `local`); the node daemon puts HTTP before it. E
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tuneplane_node.engine.held_cards import HeldCards
 from tuneplane_node.engine.inventory import Gpu, Inventory, parse_simulated, take_inventory
 from tuneplane_node.engine.problems import Finding, NodeError
 from tuneplane_node.engine.requests import (
@@ -22,12 +23,14 @@ from tuneplane_node.engine.requests import (
     parse_mounts,
 )
 from tuneplane_node.engine.runtimes.base import Runtime
+from tuneplane_node.engine.sampling.cards import NvidiaSmi
 from tuneplane_node.engine.sampling.jobs import JobPlace
 from tuneplane_node.engine.sampling.sampler import Sampler
 from tuneplane_node.engine.sampling.samples import MachineSample
 from tuneplane_node.engine.selection import RuntimeChoice, RuntimeOptions, Selection
 
 PULL_SECONDS = 1800.0
+_ABANDONED_SECONDS = 7 * 86_400.0
 VISIBLE_SIMULATED_GPUS = "TUNEPLANE_VISIBLE_SIMULATED_GPUS"
 
 
@@ -62,7 +65,10 @@ class Engine:
         self._simulated = parse_simulated(simulated_gpus)
         options = RuntimeOptions(runtime, docker_host, podman_host, container_user, docker_config, pull_seconds)
         self._selection = Selection(instance_id, state_root, options, os.environ if host_env is None else host_env)
-        self._sampler = Sampler(state_root, self._simulated)
+        smi = NvidiaSmi()
+        self._sampler = Sampler(state_root, self._simulated, cards=smi)
+        self._cards_held = HeldCards(state_root / "cards", smi)
+        self._still_held: dict[str, NodeError] = {}  # what the last cleanups were refused for
 
     @property
     def simulated_gpus(self) -> tuple[Gpu, ...]:
@@ -84,7 +90,7 @@ class Engine:
         findings += inventory.findings
         if any(not gpu.simulated for gpu in inventory.gpus) and not await self._gives_gpus(runtime):
             findings.append(NodeError("gpu-unsupported", runtime=runtime.name).finding())
-        return findings
+        return [*findings, *(problem.finding() for problem in self._still_held.values())]
 
     async def inventory(self) -> Inventory:
         return await take_inventory(self._state_root, self._simulated)
@@ -95,7 +101,10 @@ class Engine:
         Raises NodeError; nothing runs then, unless its code is `engine-unreachable`: ask again with the same request.
         """
         runtime = await self._selection.for_launch()
-        return await runtime.launch(self._complete(request))
+        complete = self._complete(request)
+        if complete.gpus:
+            await self._cards_held.note(complete.name, complete.gpus)
+        return await runtime.launch(complete)
 
     async def observe(self, handle: RuntimeHandle) -> Observed:
         """Never raises for a runtime that cannot be asked: that is `unknown`."""
@@ -109,8 +118,17 @@ class Engine:
         await self._selection.named(handle.runtime).kill(handle.name)
 
     async def cleanup(self, handle: RuntimeHandle) -> bool:
-        """End it if it runs, remove its container or record. True only when it is proved to be gone."""
-        return await self._selection.named(handle.runtime).remove(handle.name)
+        """End it if it runs, remove its container or record. True only when it is proved to be gone and nothing of it holds its
+        cards any more."""
+        if not await self._selection.named(handle.runtime).remove(handle.name):
+            return False
+        try:
+            await self._cards_held.release(handle.name)
+        except NodeError as problem:
+            self._still_held[handle.name] = problem
+            return False
+        self._still_held.pop(handle.name, None)
+        return True
 
     async def owned(self) -> list[OwnedContainer]:
         """Everything of this instance in every runtime that it ever used here. Raises when one cannot be asked."""
@@ -127,6 +145,19 @@ class Engine:
             except NodeError as error:
                 problems.append(error.text())
         return await self._sampler.sample(places, problems)
+
+    async def prune_images(self, limit_bytes: int, pinned: Collection[str] = ()) -> list[str]:
+        """Remove images that were pulled for jobs until they take no more than that in each engine, least recently used first,
+        never one that is pinned or that a container has; their names. Raises NodeError when an engine cannot be asked."""
+        return [
+            name for runtime in await self._selection.used() for name in await runtime.prune_images(limit_bytes, pinned)
+        ]
+
+    async def forget_notes(self) -> int:
+        """Remove what is kept about containers that are gone for good; how much of it. Raises NodeError."""
+        gone = sum([await runtime.forget_notes() for runtime in await self._selection.used()])
+        names = {container.name for container in await self.owned()}
+        return gone + await self._cards_held.keep_only(names, _ABANDONED_SECONDS)
 
     async def logs(self, handle: RuntimeHandle, tail_bytes: int = 64 * 1024) -> bytes:
         """The end of what bootstrap and runner printed themselves."""

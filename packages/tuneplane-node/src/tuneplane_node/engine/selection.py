@@ -109,6 +109,7 @@ class Selection:
             self._address(name),
             self._instance,
             self._state_root / "unseen" / name,
+            self._state_root / "images" / f"{name}.json",
             user=self._options.container_user or None,
             docker_config=self._options.docker_config or home / "config.json",
             pull_seconds=self._options.pull_seconds,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from typing import Any, Protocol
 
 from tuneplane_node.engine.problems import Finding
@@ -62,6 +62,14 @@ class Runtime(Protocol):
 
     async def logs(self, name: str, tail_bytes: int) -> bytes:
         """The end of what the first process printed; empty when there is nothing."""
+        ...
+
+    async def prune_images(self, limit_bytes: int, pinned: Collection[str]) -> list[str]:
+        """Remove images that were pulled for jobs until they take no more than that, never one in use or pinned; their names."""
+        ...
+
+    async def forget_notes(self) -> int:
+        """Remove what is kept here about containers that are gone; how much of it."""
         ...
 
     async def close(self) -> None:

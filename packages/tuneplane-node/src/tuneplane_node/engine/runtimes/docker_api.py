@@ -11,7 +11,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -31,6 +31,7 @@ from tuneplane_node.engine.runtimes.base import KILL_SECONDS, to_its_end
 from tuneplane_node.engine.runtimes.cdi import nvidia_devices
 from tuneplane_node.engine.runtimes.container_spec import docker_body, podman_body
 from tuneplane_node.engine.runtimes.engine_api import ApiError, EngineApi, EngineFacts
+from tuneplane_node.engine.runtimes.image_uses import ImageUses
 from tuneplane_node.engine.runtimes.images import Images
 from tuneplane_node.engine.runtimes.registry_login import RegistryLogins
 from tuneplane_node.engine.runtimes.unseen import Unseen
@@ -45,7 +46,7 @@ _INIT_PLACES = ("/usr/libexec/podman/catatonit", "/usr/lib/podman/catatonit", "/
 
 class DockerRuntime:
     """`name`: docker or podman, as handles carry it. `notes`: directory for what is known and the engine does not know.
-    `user`: `image` for the image's own, `uid:gid`, or None to choose.
+    `images`: the file that says which images we pulled and used. `user`: `image` for the image's own, `uid:gid`, or None to choose.
 
     None means: the image's user when the engine maps it to ours anyway (we are root, or the daemon is rootless), else
     our own uid and gid, so that what a job writes belongs to the console.
@@ -57,6 +58,7 @@ class DockerRuntime:
         address: str,
         instance_id: str,
         notes: Path,
+        images: Path,
         *,
         user: str | None,
         docker_config: Path,
@@ -67,7 +69,7 @@ class DockerRuntime:
         self._instance = instance_id
         self._user = user
         self._unseen = Unseen(notes)
-        self._images = Images(self.api, RegistryLogins(docker_config), pull_seconds)
+        self._images = Images(self.api, RegistryLogins(docker_config), pull_seconds, ImageUses(images))
         self._launching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._without_init = False
 
@@ -99,8 +101,8 @@ class DockerRuntime:
             found = await self._inspect(request.name)
             if found is None:
                 await self._refuse_missing_gpus(request)
-                await self._images.ensure(request.image)
-                found = await self._create_whole(request)
+                async with self._images.using(request.image):
+                    found = await self._create_whole(request)
             if not same_identity(request.labels, _labels(found)):
                 raise NodeError("name-conflict", name=request.name)
             if (await self._read(found)).state == "created":
@@ -187,6 +189,12 @@ class DockerRuntime:
                 return b""
             raise NodeError("engine-refused", problem.message, runtime=self.name) from problem
         return states.demultiplex(bytes(kept))[-tail_bytes:]
+
+    async def prune_images(self, limit_bytes: int, pinned: Collection[str]) -> list[str]:
+        return await self._images.prune(limit_bytes, pinned)
+
+    async def forget_notes(self) -> int:
+        return await self._ask(self._unseen.keep_only, {name for name, _labels, _id in await self._listed()})
 
     async def close(self) -> None:
         await self.api.close()

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
 
 from tuneplane.i18n import _
 from tuneplane_node.engine.problems import NodeError
 from tuneplane_node.engine.runtimes.container_state import is_no_such_image
 from tuneplane_node.engine.runtimes.engine_api import ApiError, EngineApi
+from tuneplane_node.engine.runtimes.image_names import split_reference
+from tuneplane_node.engine.runtimes.image_pruning import prune_images
+from tuneplane_node.engine.runtimes.image_uses import ImageUses
 from tuneplane_node.engine.runtimes.registry_login import RegistryLogins
 
 SILENCE_SECONDS = 300.0  # engines report progress every few hundred milliseconds; unpacking a large layer is silent
@@ -43,22 +48,57 @@ _CAUSES = tuple(
 
 
 class Images:
-    """`pull_seconds` bounds one pull from its start to its end."""
+    """`pull_seconds` bounds one pull from its start to its end. `uses`: where it is noted what was pulled and used."""
 
-    def __init__(self, api: EngineApi, logins: RegistryLogins, pull_seconds: float) -> None:
+    def __init__(self, api: EngineApi, logins: RegistryLogins, pull_seconds: float, uses: ImageUses) -> None:
         self._api = api
         self._logins = logins
         self._pull_seconds = pull_seconds
+        self._uses = uses
         self._pulling: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._in_use: Counter[str] = Counter()
 
-    async def ensure(self, image: str) -> None:
-        """Return when the image is there. An image that is there is never looked up in its registry again."""
+    @asynccontextmanager
+    async def using(self, image: str) -> AsyncIterator[None]:
+        """Inside, the image is there and is not removed by us. One that is there is never looked up in its registry again."""
+        self._in_use[image] += 1
+        try:
+            await self._ensure(image)
+            yield
+        finally:
+            self._in_use[image] -= 1
+            if not self._in_use[image]:
+                del self._in_use[image]
+
+    async def prune(self, limit_bytes: int, pinned: Collection[str]) -> list[str]:
+        """See `image_pruning`. Raises NodeError."""
+        try:
+            return await prune_images(self._api, self._uses, self._in_use, limit_bytes, pinned)
+        except (ApiError, OSError, KeyError, ValueError, TypeError, AttributeError) as problem:
+            raise NodeError("images-not-pruned", str(problem)) from problem
+
+    async def _ensure(self, image: str) -> None:
         if await self._present(image):
+            await self._note(image, pulled=False)
             return
         lock = self._pulling.setdefault(image, asyncio.Lock())
         async with lock:  # several jobs with one image pull it once
             if not await self._present(image):
-                await self._pull(image)
+                await self._note(image, pulled=True)
+                try:
+                    await self._pull(image)
+                except NodeError:
+                    await self._forget(image)  # who brings it by hand now is its owner
+                    raise
+
+    async def _note(self, image: str, *, pulled: bool) -> None:
+        """An image of which it is not known that it is ours is never removed: a note that cannot be made stops no job."""
+        with suppress(OSError):
+            await asyncio.to_thread(self._uses.note, image, pulled=pulled)
+
+    async def _forget(self, image: str) -> None:
+        with suppress(OSError):
+            await asyncio.to_thread(self._uses.forget, image)
 
     async def _present(self, image: str) -> bool:
         try:
@@ -95,16 +135,6 @@ class Images:
             raise NodeError(
                 "image-pull-failed", _("the engine says that it pulled it, and does not have it"), image=image
             )
-
-
-def split_reference(image: str) -> tuple[str, str]:
-    """Name and tag or digest, as the engines want them; without either, `latest`, because none would mean all."""
-    name, at, digest = image.partition("@")
-    head, colon, tag = name.rpartition(":")
-    tagged = bool(colon) and "/" not in tag  # a colon before a slash belongs to the registry's port
-    if at:
-        return (head if tagged else name), digest
-    return (head, tag) if tagged else (name, "latest")
 
 
 def pull_error(image: str, message: str) -> NodeError:

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from tuneplane.i18n import _
@@ -112,6 +112,15 @@ class ProcessRuntime:
     async def logs(self, name: str, tail_bytes: int) -> bytes:
         record = await self._find(name)
         return b"" if record is None else await self._ask(read_tail, record, tail_bytes)
+
+    async def prune_images(self, limit_bytes: int, pinned: Collection[str]) -> list[str]:
+        """Environments are built by an administrator, never by a job: none is removed."""
+        return []
+
+    async def forget_notes(self) -> int:
+        """A look at the records also finishes what a crash left half removed."""
+        await self._ask(self._records.all)
+        return 0
 
     async def close(self) -> None:
         """Nothing is held: supervisors belong to nobody."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tuneplane_node.engine.supervisor.procfs import PROC, ProcessIdentity, boot_
 from tuneplane_node.engine.supervisor.records import read_record, write_record
 
 _POLL_SECONDS = 0.05
+_ABANDONED_SECONDS = 3600.0
 _PREPARING = b"runc:["  # what runc calls itself in a container whose own command has not begun
 
 
@@ -77,6 +79,15 @@ class Unseen:
 
     def forget(self, name: str) -> None:
         (self.root / name).unlink(missing_ok=True)
+
+    def keep_only(self, names: Collection[str]) -> int:
+        """Forget those that are not among these any more, as when somebody removed a container by hand; how many."""
+        gone = 0
+        for note in self.root.iterdir() if self.root.is_dir() else ():
+            if note.name.removesuffix(".part") not in names and time.time() - note.stat().st_mtime > _ABANDONED_SECONDS:
+                note.unlink(missing_ok=True)
+                gone += 1
+        return gone
 
     def _is_noted(self, name: str, container: str) -> bool:
         note = read_record(self.root / name)

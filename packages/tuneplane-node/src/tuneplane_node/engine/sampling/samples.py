@@ -3,7 +3,8 @@
 Figures by name, all floats; one that cannot be read is left out, never guessed.
 
     machine   cpu (percent of all cores), memory_used, disk_used (bytes), disk_read, disk_write, net_in, net_out (bytes a second)
-    card      use (percent), memory_used (bytes), temperature (°C), power (W), ecc_errors (uncorrected since the driver started)
+    card      use (percent), memory_used (bytes), temperature (°C), power (W), ecc_errors and ecc_corrected (uncorrected and corrected memory
+              errors since the driver started), slowed (1 while heat or lack of power slows it down, else 0)
     job       cpu (cores), memory_used (bytes), disk_read, disk_write (bytes a second)
 """
 
