@@ -19,20 +19,24 @@ from tests.e2e.harness import BIN, Client, Console, wait_until
 from tests.services.containers import Engine
 from tests.tuneplane_node.dockerd import Daemon
 
-# Writes a line per start where a second start would write another, then prints and reports a numbered line per step.
-# `IGNORE_TERM` makes it one that a cancel has to kill.
+# Writes a line per start where a second start would write another, then prints and reports a numbered line per step; of several
+# machines the first does, and each keeps the time of its last step. `IGNORE_TERM` makes it one that a cancel has to kill.
 LOOP = """
 import os, signal, time
 if os.environ.get("IGNORE_TERM"):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-marker = os.open(os.path.join(os.environ["TUNEPLANE_OUT_DIR"], "launches"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-os.write(marker, b"launched\\n")
+out, rank = os.environ["TUNEPLANE_OUT_DIR"], os.environ["TUNEPLANE_MACHINE_RANK"]
+name = "launches" if rank == "0" else f"launches-{rank}"
+marker = os.open(os.path.join(out, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+os.write(marker, b"%f\\n" % time.monotonic())
 os.close(marker)
 from tuneplane import report
 report.init()
 count, pause = int(os.environ["STEPS"]), float(os.environ["PAUSE"])
 for step in range(1, count + 1):
-    print(f"line {step}", flush=True)
+    print(f"line {step}" if rank == "0" else f"machine {rank} line {step}", flush=True)
+    with open(os.path.join(out, f"alive-{rank}"), "w") as alive:
+        alive.write(str(time.monotonic()))
     report.log({"train/loss": 1.0 / step}, step=step)
     time.sleep(pause)
 report.finish()
@@ -65,6 +69,7 @@ class Wanted:
     seconds: float
     retries: int = 0
     ignore_term: bool = False
+    nodes: int = 1
 
 
 @dataclass
@@ -97,6 +102,7 @@ class Bench:
         env = {"STEPS": str(wanted.steps), "PAUSE": f"{wanted.seconds / wanted.steps:.4f}"}
         spec["spec"]["env"] = env | ({"IGNORE_TERM": "1"} if wanted.ignore_term else {})
         spec["spec"]["limits"] = {"grace": 1, "retries": {"infra": wanted.retries}}
+        spec["spec"]["resources"]["pools"][0]["nodes"] = wanted.nodes
         made = Submitted(key, self.api.submit(spec, key), wanted)
         with self._lock:
             self.submitted.append(made)
@@ -104,6 +110,14 @@ class Bench:
 
     def processes(self) -> list[JobProcess]:
         return job_processes(self.console.storage, without=self.console.pid)
+
+    def records(self) -> list[Path]:
+        """What the process runtime keeps of its jobs."""
+        return records_in(self.console.storage / "console" / "engine")
+
+    def temporaries(self) -> list[Path]:
+        """Where jobs of the process runtime have their temporary directories."""
+        return [self.temporary]
 
     def containers(self) -> list[tuple[str, str, int]]:
         """(id, job, attempt) of every container the daemon knows, dead or alive."""
@@ -132,6 +146,24 @@ class Bench:
             time.sleep(0.1)
 
 
+def records_in(state: Path) -> list[Path]:
+    """Of one engine's state."""
+    kept = state / "processes"
+    return list(kept.iterdir()) if kept.is_dir() else []
+
+
+def counting_spec(console: Console, folder: Path) -> tuple[Api, dict[str, Any], str]:
+    """The API for somebody new, a spec as `tp` makes it, and the id of the run that was made of it, which is over."""
+    token = console.add_user()
+    client = Client(folder / "client", console, token).prepare()
+    experiment = client.new("counting", "custom/custom")
+    (experiment / "train.sh").write_text("exec python3 loop.py\n")
+    (experiment / "loop.py").write_text(LOOP)
+    options = ("--profile", "h200:1", "--observability", "platform", "--env", "STEPS=1", "--env", "PAUSE=0.01")
+    first = client.tp("submit", "counting", *options, "--json").json["id"]
+    return Api(console.url, token), client.wait(first)["spec"], first
+
+
 def prepare(folder: Path, settings: dict[str, str], daemon: Daemon | None) -> Bench:
     """A running console with an account, and one run's spec as `tp` makes it, which the storm then submits in variations."""
     temporary = folder / "tmp"
@@ -140,19 +172,12 @@ def prepare(folder: Path, settings: dict[str, str], daemon: Daemon | None) -> Be
     console = KillableConsole(folder / "console", given)
     console.start()
     try:
-        token = console.add_user()
-        client = Client(folder / "client", console, token).prepare()
-        experiment = client.new("counting", "custom/custom")
-        (experiment / "train.sh").write_text("exec python3 loop.py\n")
-        (experiment / "loop.py").write_text(LOOP)
-        options = ("--profile", "h200:1", "--observability", "platform", "--env", "STEPS=1", "--env", "PAUSE=0.01")
-        first = client.tp("submit", "counting", *options, "--json").json["id"]
-        job = client.wait(first)
+        api, spec, first = counting_spec(console, folder)
     except BaseException:
         console.stop()
         raise
     submitted = [Submitted("", first, Wanted(1, 0.01))]
-    return Bench(console, Api(console.url, token), job["spec"], daemon, temporary, submitted)
+    return Bench(console, api, spec, daemon, temporary, submitted)
 
 
 def end_console(console: KillableConsole) -> None:

@@ -17,10 +17,12 @@ from tests.e2e.harness import wait_until
 from tests.services.process import ProcessId
 
 CONSOLE, CONTAINER, DOCKERD = "console", "container", "dockerd"
+DAEMON, CABLE, CURRENT, CLOCK = "daemon", "cable", "current", "clock"  # of a node
 TARGETS = {
     "process": ((CONSOLE, 3), (RUNNER, 3), (TRAINER, 3), (SUPERVISOR, 3)),
     "docker": ((CONSOLE, 3), (RUNNER, 2), (TRAINER, 3), (CONTAINER, 2)),
     "dockerd": ((CONSOLE, 3), (RUNNER, 2), (TRAINER, 3), (CONTAINER, 2), (DOCKERD, 3)),
+    "cluster": ((CONSOLE, 2), (RUNNER, 1), (TRAINER, 2), (DAEMON, 4), (CABLE, 4), (CURRENT, 1), (CLOCK, 1)),
 }
 ROUND_SECONDS = 2.0
 IN_FLIGHT = 6  # more would only queue for the processor of a small machine
@@ -63,6 +65,10 @@ class Storm:
         known = {item.run for item in self.bench.submitted}
         wait_until("every run has ended", lambda: known <= self._settled(), CALM_SECONDS)
 
+    def hits_of(self, run: str, attempt: int, nodes: tuple[str, ...]) -> set[str]:
+        """What of an attempt was hit that could end it. `nodes`: where it was placed."""
+        return self.hits.get((run, attempt), set())
+
     def note(self, text: str) -> None:
         with self._lock:
             self.journal.append(f"{time.monotonic() - self._began:8.2f}  {text}")
@@ -86,7 +92,7 @@ class Storm:
         return self._zero + moment - time.monotonic()
 
     def _submitting(self, rng: random.Random, name: str, calls: list[Future[None]]) -> Callable[[], None]:
-        wanted = Wanted(rng.randint(20, 80), rng.uniform(0.5, 3.0), rng.choice((0, 0, 1)), rng.random() < 0.2)
+        wanted = self._wanted(rng)
         cancel_after = rng.choice((None, None, rng.uniform(0, 3.0)))
         key = f"chaos-{self.seed}-{self.runtime}-{name}"
 
@@ -98,6 +104,9 @@ class Storm:
                 self._cancel(made)
 
         return lambda: calls.append(self._calls.submit(call))
+
+    def _wanted(self, rng: random.Random) -> Wanted:
+        return Wanted(rng.randint(20, 80), rng.uniform(0.5, 3.0), rng.choice((0, 0, 1)), rng.random() < 0.2)
 
     def _cancel(self, made: Submitted) -> None:
         made.cancel_asked = time.time()

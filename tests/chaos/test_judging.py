@@ -60,7 +60,7 @@ def attempt(**changes: Any) -> Attempt:
         "n": 1,
         "phase": "succeeded",
         "reason": None,
-        "placed": True,
+        "placed": ("node",),
         "result": "succeeded",
         "ended_at": 9.0,
         "launches": 1,

@@ -7,16 +7,18 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from tests.chaos.bench import Bench, Submitted
 from tests.chaos.processes import RUNNER, SUPERVISOR, TRAINER
-from tests.chaos.storm import CONTAINER, Storm
+from tests.chaos.storm import CABLE, CONTAINER, CURRENT, DAEMON, Storm
 from tests.chaos.witness import TERMINAL
 from tests.e2e.harness import USER
 from tuneplane_server.domain.reasons import REASONS as REASON_TABLE
 
 LAB = "lab"  # the client's lab, and so the project
+NODE_LOST = "node-lost"
 
 # Codes with which an attempt may end when this of it was killed. A supervisor may be killed before it has begun the job,
 # and what it forks looks like itself until it becomes the job.
@@ -25,24 +27,29 @@ ALLOWED = {
     TRAINER: {"killed"},
     CONTAINER: {"killed", "container-lost"},
     SUPERVISOR: {"container-lost", "killed"},
+    # Of a node. A daemon that is away ends nothing, unless it is away for longer than the console waits for a node.
+    DAEMON: {"node-lost"},
+    CABLE: {"node-lost"},
+    CURRENT: {"node-lost", "killed", "container-lost"},
 }
 
 
 @dataclass(frozen=True)
 class Attempt:
     """`lines`, `points`: the numbers that reached the console; `result` and `ended_at` (Unix seconds): of the runner's
-    record, None without one.
+    record, None without one. `launches`: of the machine with most of them. `alive`: first start and last step, monotonic.
     """
 
     n: int
     phase: str
     reason: str | None
-    placed: bool
+    placed: tuple[str, ...]
     result: str | None
     ended_at: float | None
     launches: int
     lines: list[int]
     points: list[int]
+    alive: tuple[float, float] | None = None
 
 
 def judge(storm: Storm) -> list[str]:
@@ -85,31 +92,35 @@ def _attempts(
     rows = ledger.execute("select n, phase, reason, placement from job_attempts where job_id = ? order by n", (run,))
     for (n, phase, reason, placement), (lines, points) in zip(rows, told, strict=True):
         out = bench.console.storage / "projects" / USER / LAB / "jobs" / run / "attempts" / str(n) / "out"
-        outcome, marker = out / "outcome.json", out / "launches"
+        outcome = out / "outcome.json"
+        # Of each machine. `alive`: when the first of them began and when the last one made its last step.
+        begun = [path.read_text().splitlines() for path in out.glob("launches*")]
+        last = [float(path.read_text() or 0) for path in out.glob("alive-*")]
         record = json.loads(outcome.read_text()) if outcome.exists() else {}
         yield Attempt(
             n,
             phase,
             None if reason in (None, "null") else json.loads(reason)["code"],
-            placement not in (None, "null", "[]"),
+            tuple(dict.fromkeys(item["node"] for item in json.loads(placement or "null") or ())),
             record.get("result"),
             record.get("finished_at"),
-            len(marker.read_text().splitlines()) if marker.exists() else 0,
+            max(map(len, begun), default=0),
             lines,
             points,
+            (min(float(lines[0]) for lines in begun), max(last, default=0.0)) if begun else None,
         )
 
 
 def _left_behind(bench: Bench) -> list[str]:
     faults = [f"left behind: {item.kind} of {item.job or '?'}: {item.command}" for item in bench.processes()]
     faults += [f"left behind: container of {job}/{attempt}" for _, job, attempt in bench.containers()]
-    records = bench.console.storage / "console" / "engine" / "processes"
-    kept = list(records.iterdir()) if records.is_dir() else []
+    kept = bench.records()
     # One with a dot was half made or half removed when a console was killed; no job was in it, and it is swept later,
     # with the temporary files it names.
     faults += [f"left behind: record {path.name}" for path in kept if path.name[0] != "."]
     swept_later = [(path / "request.json").read_text() for path in kept if (path / "request.json").exists()]
-    for path in bench.temporary.glob("t[pu]*-*"):  # a job's own TMPDIR, or a runner's work directory outside of one
+    # A job's own TMPDIR, or a runner's work directory outside of one.
+    for path in (path for folder in bench.temporaries() for path in folder.glob("t[pu]*-*")):
         if not any(str(path) in text for text in swept_later):
             faults.append(f"left behind: {path} with {[item.name for item in path.iterdir()]}")
     return faults
@@ -160,8 +171,12 @@ def _of_run(storm: Storm, item: Submitted, job: dict[str, Any], attempts: list[A
     wanted_gone = item.cancel is not None and item.cancel["desired"] == "cancel"
     if wanted_gone != (job["desired"] == "cancel"):
         yield f"desired is {job['desired']}; the answer to the cancel was {item.cancel and item.cancel['desired']}"
+    for before, after in pairwise(attempts):
+        # Behind a cut one goes on that was given up; its node is fenced for that, and the job is told so.
+        if before.alive and after.alive and before.alive[1] > after.alive[0] and before.reason != NODE_LOST:
+            yield f"attempt {after.n} began at {after.alive[0]}, attempt {before.n} was alive at {before.alive[1]}"
     for attempt in attempts:
-        hit = storm.hits.get((item.run, attempt.n), set())
+        hit = storm.hits_of(item.run, attempt.n, attempt.placed)
         final = attempt is last
         for text in attempt_faults(item, attempt, hit, cancelled=wanted_gone and final, final=final):
             yield f"attempt {attempt.n} (hit: {sorted(hit)}): {text}"
@@ -171,6 +186,9 @@ def attempt_faults(item: Submitted, attempt: Attempt, hit: set[str], *, cancelle
     yield from _of_numbers(item, attempt)
     # Cancelled as it was about to start, it may have come to its end before it could be ended.
     overtaken = attempt.phase == "cancelled" and (attempt.ended_at or 0.0) > item.cancel_asked
+    overtaken |= attempt.reason == NODE_LOST  # given up, it may still have come to its end, alone behind a cut
+    # The first machine may have ended well when another one was hit.
+    overtaken |= len(attempt.placed) > 1 and attempt.phase == "failed" and bool(hit)
     if (attempt.phase == "succeeded") != (attempt.result == "succeeded") and not overtaken:
         yield f"{attempt.phase}, and its runner wrote {attempt.result}"
     if attempt.phase == "succeeded":
@@ -196,7 +214,7 @@ def _of_numbers(item: Submitted, attempt: Attempt) -> Iterator[str]:
     for what, numbers in (("lines", attempt.lines), ("points", attempt.points)):
         if numbers != list(range(1, len(numbers) + 1)):
             yield f"{what} are missing or doubled: {numbers}"
-        if attempt.result == "succeeded" and len(numbers) != item.wanted.steps:
+        if attempt.result == "succeeded" and len(numbers) != item.wanted.steps and attempt.reason != NODE_LOST:
             yield f"{len(numbers)} {what} of {item.wanted.steps}"
     if attempt.result == "succeeded" and attempt.launches != 1 and item.key:
         yield f"succeeded and launched {attempt.launches} times"

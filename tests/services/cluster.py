@@ -10,6 +10,7 @@ import os
 import secrets
 import signal
 import subprocess
+import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.services.cluster_network import Network
 from tests.services.process import ProcessId
 
 PORT = 8643
+WRONG_CLOCK = Path(__file__).parent / "wrong_clock"
 SECONDS = 60.0
 
 
@@ -41,7 +43,7 @@ class ClusterConsole(Console):
         return super().env | {OWNER: self.owner} | listening | dict(self.settings)
 
 
-@dataclass
+@dataclass(eq=False)
 class Node:
     """`tuneplane-node serve` on one machine, with state of its own; can be ended in every way and started again."""
 
@@ -49,6 +51,7 @@ class Node:
     folder: Path
     settings: Mapping[str, str]
     process: subprocess.Popen[bytes] | None = None
+    _begun: int = 0
 
     @property
     def name(self) -> str:
@@ -62,11 +65,19 @@ class Node:
     def env(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TUNEPLANE_")}
         own = {"TUNEPLANE_NODE_STATE": str(self.state), "TMPDIR": str(self.folder / "tmp"), "TUNEPLANE_LANG": "en"}
-        return kept | {"PATH": f"{BIN}:{os.environ['PATH']}"} | own | dict(self.settings)
+        clock = {"PYTHONPATH": str(WRONG_CLOCK), "TUNEPLANE_TEST_CLOCK": str(self.folder / "clock")}
+        return kept | {"PATH": f"{BIN}:{os.environ['PATH']}"} | own | clock | dict(self.settings)
+
+    def set_clock(self, seconds: float) -> None:
+        """Its daemon's time of day is off by so much from now on; its jobs', whose processes have their own, is not."""
+        draft = self.folder / "clock.part"
+        draft.write_text(str(seconds))
+        draft.replace(self.folder / "clock")
 
     def spawn(self) -> Node:
         """Start it and do not wait."""
         (self.folder / "tmp").mkdir(parents=True, exist_ok=True)
+        self._begun = len(self.log())
         with (self.folder / "daemon.log").open("ab") as log:
             self.process = self.machine.popen([BIN / "tuneplane-node", "serve"], log, self.env)
         return self
@@ -83,6 +94,10 @@ class Node:
     def log(self) -> str:
         path = self.folder / "daemon.log"
         return path.read_text(errors="replace") if path.exists() else ""
+
+    def said(self) -> str:
+        """Its log since it was last started."""
+        return self.log()[self._begun :]
 
     def stop(self) -> None:
         """SIGTERM, as systemd does it."""
@@ -152,6 +167,17 @@ class Cluster:
         assert self.admin is not None
         return {item["name"]: item for item in self.admin.api("/nodes")["items"]}
 
+    def change(self, name: str, what: str) -> None:
+        """`cordon`, `uncordon` or `drain` a node, as an administrator."""
+        assert self.admin is not None
+        request = urllib.request.Request(
+            f"{self.console.url}/api/v1/nodes/{name}/{what}",
+            method="POST",
+            headers={"Authorization": f"Bearer {self.admin.token}"},
+        )
+        with urllib.request.urlopen(request, timeout=SECONDS):
+            pass
+
     def wait_ready(self, *names: str) -> None:
         """Until the console would place jobs on all of these."""
         wanted = names or tuple(self.nodes)
@@ -160,27 +186,34 @@ class Cluster:
     def _ready(self, wanted: tuple[str, ...]) -> bool:
         for name in wanted:
             node = self.nodes[name]
-            assert node.running, f"{name} ended: {node.log()[-3000:]}"
+            assert node.running, f"{name} ended: {node.said()[-3000:]}"
         seen = self.listed()
-        return all(name in seen and seen[name]["health"] == "ready" and not seen[name]["fences"] for name in wanted)
+        return all(name in seen and seen[name]["placeable"] for name in wanted)
 
     def close(self) -> None:
         """The console by SIGTERM; what runs on the nodes ends with the network."""
         self.console.stop()
 
 
-def start_cluster(network: Network, folder: Path, *names: str, **settings: str) -> Cluster:
-    """A console and ready nodes, each with four invented cards. `settings` are the console's."""
+def start_cluster(
+    network: Network,
+    folder: Path,
+    *names: str,
+    nodes: Mapping[str, str] | None = None,
+    console_class: type[ClusterConsole] = ClusterConsole,
+    **settings: str,
+) -> Cluster:
+    """A console and ready nodes, each with four invented cards. `settings` are the console's, `nodes` those of every node."""
     token = secrets.token_urlsafe(24)
     given = {"TUNEPLANE_EXECUTOR": "agent", "TUNEPLANE_AGENT_TOKEN": token, **settings}
-    console = ClusterConsole(folder / "console", given, address=network.address, owner=network.owner)
+    console = console_class(folder / "console", given, address=network.address, owner=network.owner)
     console.storage.mkdir(parents=True)
     cluster = Cluster(network, console, token)
     console.start()
     try:
-        cluster.admin = Client(folder / "admin", console, console.add_user("root", admin=True))
+        cluster.admin = Client(folder / "admin", console, console.add_user("root", scopes=("read", "write", "admin")))
         for name in names:
-            cluster.node(name).spawn()
+            cluster.node(name, **(nodes or {})).spawn()
         if names:
             cluster.wait_ready()
     except BaseException:
