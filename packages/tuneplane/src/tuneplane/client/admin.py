@@ -50,6 +50,86 @@ class Retention(TypedDict):
     updated_by: NotRequired[str | None]
 
 
+class NodeProblem(TypedDict):
+    code: str
+    text: str
+    hint: NotRequired[str]
+    detail: NotRequired[str]
+
+
+class NodeCard(TypedDict):
+    index: int
+    series: str
+    product: NotRequired[str]
+    memory_gb: NotRequired[float | None]
+    simulated: NotRequired[bool]
+    job_id: NotRequired[str | None]
+
+
+class NodeRun(TypedDict):
+    job_id: str
+    attempt: int
+    gpus: list[int]
+    cpus: NotRequired[float]
+    memory_gb: NotRequired[float]
+    since: NotRequired[str]
+
+
+class NodeFence(TypedDict):
+    job_id: str
+    attempt: int
+    since: NotRequired[str]
+
+
+class NodeFinding(TypedDict):
+    code: str
+    level: str
+    text: str
+    hint: NotRequired[str]
+
+
+class Node(TypedDict):
+    """A machine of the executor `agent`. `state`: what administrators want of it; `health`: how it is; `runs`: who holds what there."""
+
+    name: str
+    state: str
+    health: str
+    node_id: NotRequired[str]
+    address: NotRequired[str]
+    version: NotRequired[str]
+    state_by: NotRequired[str]
+    state_at: NotRequired[str]
+    problem: NotRequired[NodeProblem | None]
+    placeable: NotRequired[bool]
+    last_heard: NotRequired[str]
+    joined_at: NotRequired[str]
+    proved_at: NotRequired[str | None]
+    clock_offset: NotRequired[float | None]
+    storage_root: NotRequired[str]
+    runtime: NotRequired[str]
+    cpus: NotRequired[int]
+    memory_gb: NotRequired[float]
+    cards: NotRequired[list[NodeCard]]
+    runs: NotRequired[list[NodeRun]]
+    fences: NotRequired[list[NodeFence]]
+    findings: NotRequired[list[NodeFinding]]
+
+
+class RefusedNode(TypedDict):
+    """A machine that uses a name of another one."""
+
+    name: str
+    node_id: str
+    address: str
+    problem: NodeProblem
+    heard_at: NotRequired[str]
+
+
+class NodeList(TypedDict):
+    items: list[Node]
+    refused: NotRequired[list[RefusedNode]]
+
+
 class Administration(Console):
     """A console as its administrators may use it. Changes of quotas and policies say which version they are of: the console
     answers `ProblemError` with the code `conflict` when somebody else changed it meanwhile.
@@ -114,6 +194,24 @@ class Administration(Console):
         """Replace all fields; one that is left out keeps for ever."""
         body = {"value": value, "version": version}
         return self._call("PUT", f"/projects/{_parts(project)}/retention", Retention, json=body)
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def nodes(self) -> NodeList:
+        return self._get("/nodes", NodeList)
+
+    def node(self, name: str) -> Node:
+        return self._get(f"/nodes/{_part(name)}", Node)
+
+    def change_node(self, name: str, verb: str) -> Node:
+        """`verb`: cordon, uncordon or drain."""
+        return self._call("POST", f"/nodes/{_part(name)}/{verb}", Node, repeat=True)
+
+    def remove_node(self, name: str, *, force: bool) -> Node:
+        """The problem `conflict` while runs hold something there, unless `force`."""
+        return self._call(
+            "DELETE", f"/nodes/{_part(name)}", Node, params={"force": "true"} if force else None, repeat=True
+        )
 
     # --- approvals ------------------------------------------------------------------------------------------------
 

@@ -22,12 +22,12 @@ from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 from tuneplane_server.web.problems import ProblemError, from_refusals, refused
 
 
-async def _administrator(reader: Annotated[Principal, Depends(signed_in)]) -> None:
+async def administrator(reader: Annotated[Principal, Depends(signed_in)]) -> None:
     if not reader.acts_as_admin:
         raise refused("forbidden", _("only an administrator may do that"))
 
 
-router = APIRouter(include_in_schema=False, prefix="/admin", dependencies=[Depends(_administrator)])
+router = APIRouter(include_in_schema=False, prefix="/admin", dependencies=[Depends(administrator)])
 
 APPROVALS_AT_ONCE = 50
 NO_STORE = {"Cache-Control": "no-store"}

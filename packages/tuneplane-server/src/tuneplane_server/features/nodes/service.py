@@ -19,7 +19,7 @@ from tuneplane_server.features.nodes import repo
 from tuneplane_server.features.nodes.building import build
 from tuneplane_server.features.nodes.heard import Heard, Stranger
 from tuneplane_server.features.nodes.joining import SYSTEM, Joining, check_announcement
-from tuneplane_server.features.nodes.known import KnownNodes, Told
+from tuneplane_server.features.nodes.known import KnownNodes, Snapshot, Told
 from tuneplane_server.features.nodes.node import Fence, Node, NodeProblem
 from tuneplane_server.features.nodes.tables import NodeRow
 from tuneplane_server.features.nodes.texts import NODE_REMOVED, NOT_AGENT, problem_hint, problem_text
@@ -133,7 +133,8 @@ class NodesService:
 
     async def get(self, name: str) -> Node | None:
         """Removed ones too."""
-        return next((node for node in await self._all() if node.name == name), None)
+        seen = await self._known.look()
+        return self._build(seen, name) if name in seen.nodes else None
 
     async def counts(self) -> dict[str, int]:
         """Health -> how many nodes."""
@@ -144,18 +145,17 @@ class NodesService:
         return {health.value: count for health, count in found.items()}
 
     async def _all(self) -> Sequence[Node]:
-        seen, now = await self._known.look(), self._clock.now()
-        return [
-            build(known, seen, self._heard.word(name), now, self._rules.lost_after)
-            for name, known in seen.nodes.items()
-        ]
+        seen = await self._known.look()
+        return [self._build(seen, name) for name in seen.nodes]
 
     async def _required(self, name: str) -> Node:
-        seen = await self._known.look()
-        known = seen.nodes.get(name)
-        if known is None:
+        node = await self.get(name)
+        if node is None:
             raise _unknown(name)
-        return build(known, seen, self._heard.word(name), self._clock.now(), self._rules.lost_after)
+        return node
+
+    def _build(self, seen: Snapshot, name: str) -> Node:
+        return build(seen.nodes[name], seen, self._heard.word(name), self._clock.now(), self._rules.lost_after)
 
     # --- administrators -------------------------------------------------------------------------------------------
 

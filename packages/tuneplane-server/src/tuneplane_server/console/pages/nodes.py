@@ -1,0 +1,46 @@
+"""The buttons of a node on the hardware page: cordon, drain, use again, remove. Each is a form that comes back to the page."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Form, Request
+from starlette.responses import RedirectResponse, Response
+
+from tuneplane_server.console.pages.admin import administrator
+from tuneplane_server.console.pages.reader import Reader, services_of
+from tuneplane_server.features.accounts.deps import client_address
+
+router = APIRouter(include_in_schema=False, prefix="/admin/nodes/{name}", dependencies=[Depends(administrator)])
+
+
+@router.post("/cordon")
+async def cordon(request: Request, reader: Reader, name: str) -> Response:
+    await services_of(request).nodes.cordon(name, reader.username, client_address(request))
+    return _to_node(name)
+
+
+@router.post("/drain")
+async def drain(request: Request, reader: Reader, name: str) -> Response:
+    await services_of(request).nodes.drain(name, reader.username, client_address(request))
+    return _to_node(name)
+
+
+@router.post("/uncordon")
+async def uncordon(request: Request, reader: Reader, name: str) -> Response:
+    await services_of(request).nodes.uncordon(name, reader.username, client_address(request))
+    return _to_node(name)
+
+
+@router.post("/remove")
+async def remove(
+    request: Request, reader: Reader, name: str, force: Annotated[str, Form(max_length=3)] = ""
+) -> Response:
+    """A run that began there after the page was drawn is not given up: the answer names it."""
+    await services_of(request).nodes.remove(name, reader.username, client_address(request), force=force == "yes")
+    return RedirectResponse("/hardware", 303)
+
+
+def _to_node(name: str) -> Response:
+    return RedirectResponse(f"/hardware#node-{quote(name, safe='')}", 303)
