@@ -10,6 +10,7 @@ import tarfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from sqlalchemy import inspect, select
 
 from tests.tuneplane_server import apps
 from tests.tuneplane_server.executors.scripted import Container, ScriptedExecutor
+from tuneplane.contract.capsule import CapsuleIngest
 from tuneplane.contract.digests import digest_json
 from tuneplane.recipes import index
 from tuneplane_server.background.loop import SupervisedLoop
@@ -29,6 +31,7 @@ from tuneplane_server.clock import Clock
 from tuneplane_server.executors.port import Executor
 from tuneplane_server.features.accounts.principal import SCOPES, Principal
 from tuneplane_server.features.hardware.tables import GpuHoldRow
+from tuneplane_server.features.jobs import capsule
 from tuneplane_server.features.jobs.tables import AttemptRow, JobEventRow, JobRow
 from tuneplane_server.services import Services
 from tuneplane_server.settings import load_settings
@@ -92,6 +95,11 @@ def jobspec(method: str = "custom/custom", **spec: Any) -> dict[str, Any]:
 
 def gpu_pool(gpus: int) -> dict[str, Any]:
     return {"pools": [{"name": "main", "series": "h200", "nodes": 1, "gpus_per_node": gpus}]}
+
+
+def give_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runners of this test try for a second, not for twenty, to send what is left to a console that is away the whole time."""
+    monkeypatch.setattr(capsule, "CapsuleIngest", partial(CapsuleIngest, drain_seconds=1.0))
 
 
 @dataclass

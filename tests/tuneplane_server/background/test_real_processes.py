@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.tuneplane_server.harness import Harness, jobspec, package_of
+from tests.tuneplane_server.harness import Harness, give_up_soon, jobspec, package_of
 from tuneplane_server.executors.local import LocalExecutor
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.tables import JobRow
@@ -25,7 +25,8 @@ SECONDS = 60
 
 
 @pytest.fixture
-async def real(migrated_sqlite_url: str, tmp_path: Path) -> AsyncIterator[Harness]:
+async def real(migrated_sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Harness]:
+    give_up_soon(monkeypatch)
     env = {"TUNEPLANE_STORAGE_ROOT": str(tmp_path / "root"), "TUNEPLANE_DATA_DIR": str(tmp_path / "data")}
     executor = LocalExecutor(load_settings(env | {"TUNEPLANE_RUNTIME": "process"}), "real")
     harness = Harness(migrated_sqlite_url, tmp_path, executor)

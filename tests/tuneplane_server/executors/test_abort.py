@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.tuneplane_node.bench import is_held
-from tests.tuneplane_server.harness import Harness, gpu_pool, jobspec, package_of
+from tests.tuneplane_server.harness import Harness, give_up_soon, gpu_pool, jobspec, package_of
 from tuneplane_server.executors.local import LocalExecutor
 from tuneplane_server.settings import load_settings
 
@@ -21,7 +21,8 @@ while :; do sleep 1; done
 
 
 @pytest.fixture
-async def real(migrated_sqlite_url: str, tmp_path: Path) -> AsyncIterator[Harness]:
+async def real(migrated_sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Harness]:
+    give_up_soon(monkeypatch)
     extra = {"TUNEPLANE_RUNTIME": "process", "TUNEPLANE_SIMULATED_GPUS": "h200:4"}
     roots = {"TUNEPLANE_STORAGE_ROOT": str(tmp_path / "root"), "TUNEPLANE_DATA_DIR": str(tmp_path / "data")}
     executor = LocalExecutor(load_settings(roots | extra), "real")

@@ -18,7 +18,7 @@ from tests.services.containers import unmount
 from tests.tuneplane_node.bench import until
 from tests.tuneplane_node.conftest import daemon, daemon_home  # noqa: F401 - fixtures
 from tests.tuneplane_node.dockerd import Daemon
-from tests.tuneplane_server.harness import Harness, jobspec, package_of
+from tests.tuneplane_server.harness import Harness, give_up_soon, jobspec, package_of
 from tuneplane_server.executors.local import LocalExecutor
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.tables import JobRow
@@ -62,7 +62,13 @@ class Machine:
 
 
 @pytest.fixture
-async def machine(migrated_sqlite_url: str, tmp_path: Path, daemon: Daemon) -> AsyncIterator[Machine]:  # noqa: F811
+async def machine(
+    migrated_sqlite_url: str,
+    tmp_path: Path,
+    daemon: Daemon,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[Machine]:
+    give_up_soon(monkeypatch)
     extra = docker_settings(daemon)
     roots = {"TUNEPLANE_STORAGE_ROOT": str(tmp_path / "root"), "TUNEPLANE_DATA_DIR": str(tmp_path / "data")}
     executor = LocalExecutor(load_settings(roots | extra), "real")
