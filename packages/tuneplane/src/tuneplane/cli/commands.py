@@ -113,7 +113,7 @@ TREE: dict[str, Command | Group] = {
         CONSOLE,
     ),
     "admin": Group(
-        N_("For administrators: users, quotas, policies, maintenance, approvals"),
+        N_("For administrators: users, quotas, policies, maintenance, nodes, approvals"),
         {
             "user": Group(
                 N_("Say who may sign in"),
@@ -155,6 +155,19 @@ TREE: dict[str, Command | Group] = {
                     "status": Command(
                         N_("Say whether maintenance is on, and what still runs"), f"{_HERE}.admin.drain_status"
                     ),
+                },
+            ),
+            "node": Group(
+                N_("Look after the machines that run jobs"),
+                {
+                    "ls": Command(N_("List the nodes, and what is wrong with them"), f"{_HERE}.admin.node_ls"),
+                    "show": Command(N_("Show one node: its cards, its runs, its problems"), f"{_HERE}.admin.node_show"),
+                    "cordon": Command(N_("Start nothing new on a node"), f"{_HERE}.admin.node_cordon"),
+                    "uncordon": Command(N_("Use a node again"), f"{_HERE}.admin.node_uncordon"),
+                    "drain": Command(
+                        N_("Start nothing new on a node, and let its runs end"), f"{_HERE}.admin.node_drain"
+                    ),
+                    "remove": Command(N_("Take a node out of this console"), f"{_HERE}.admin.node_remove"),
                 },
             ),
             "approvals": Group(
