@@ -24,6 +24,8 @@ MAX_ANSWER = 32 * 1024 * 1024
 _LIMITS = httpx2.Limits(max_connections=32, max_keepalive_connections=4, keepalive_expiry=20)
 # A connection that was kept from before and that the other side has closed meanwhile.
 _STALE = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
+# What httpcore and h11 say when the other side went away in the middle, as a daemon does that is killed.
+_CUT_OFF = ("disconnected", "peer closed connection")
 
 
 class NodeUnreachableError(Exception):
@@ -112,6 +114,10 @@ class Transport:
 
     def _opened(self) -> httpx2.AsyncClient:
         if self._client is None:
+            try:
+                urlsplit(self.address).port  # noqa: B018 - it is looked at, and raises
+            except ValueError as problem:
+                raise self._unreachable(str(problem)) from problem
             self._client = httpx2.AsyncClient(
                 base_url=self.address,
                 verify=self._verify(),
@@ -151,14 +157,14 @@ class Transport:
 
     def _refusal(self, response: httpx2.Response, content: bytes, version: str) -> Exception:
         """What the node said no with."""
+        if response.status_code == httpx2.codes.TOO_MANY_REQUESTS:
+            return NodeUnreachableError("node-token", _("too many wrong tokens from here"), address=self.address)
         try:
             return NodeProblem.from_json(json.loads(content)["problem"]).error()
         except (ValueError, KeyError, TypeError, WireError):
             pass  # no refusal in our words: told below by its status
         if response.status_code == httpx2.codes.NOT_FOUND:  # an older node that lacks this call
             return NodeUnreachableError("node-version", address=self.address, node=version, console=self._version)
-        if response.status_code == httpx2.codes.TOO_MANY_REQUESTS:
-            return NodeUnreachableError("node-token", _("too many wrong tokens from here"), address=self.address)
         why = _("status {status}").format(status=response.status_code)
         return self.odd_answer(why, content[:200].decode(errors="replace"))
 
@@ -174,7 +180,8 @@ class Transport:
             return self._tls(str(cause), problem)
         if isinstance(problem, httpx2.RemoteProtocolError | httpx2.ReadError) and await self._answers_tls():
             return self._tls(_("it speaks TLS there: use https://"), problem)
-        if isinstance(problem, httpx2.DecodingError | httpx2.RemoteProtocolError):
+        cut_off = any(words in said for words in _CUT_OFF)
+        if isinstance(problem, httpx2.DecodingError | httpx2.RemoteProtocolError) and not cut_off:
             return self.odd_answer(_("it does not speak HTTP"), said)
         return self._unreachable(said)
 
