@@ -33,9 +33,11 @@ class Machine:
     away: bool = False
     left: set[tuple[str, int]] = field(default_factory=set)  # cannot be cleaned up yet
     proofs: int = 0
+    calls: int = 0
     cleaned: list[tuple[str, int]] = field(default_factory=list)
 
     async def hello(self) -> NodeHello:
+        self.calls += 1
         if self.away:
             raise NodeUnreachableError("node-unreachable", "no route", address=self.address)
         return self.hello_of
@@ -124,7 +126,7 @@ async def test_another_directory_under_the_same_name_is_refused_until_it_is_mend
     await site.look()
     assert site.found(NODES_REFUSED) == "gpu-1"
     machine.root = mine
-    site.harness.time.pass_(61)
+    site.harness.time.pass_(16)
     await site.join()
     await site.look()
     await site.look()
@@ -142,10 +144,46 @@ async def test_a_node_that_is_not_reached_rests_and_comes_back(site: Site) -> No
     await site.look()
     assert site.found(NODES_UNREACHABLE) == "gpu-1"
     machine.away = False
-    for _look in range(3):
-        site.harness.time.pass_(5)
+    site.harness.time.pass_(10)  # it announces itself, so it does not rest longer
+    await site.join()
+    for _look in range(2):
         await site.look()
     assert ((await site.node()).health, site.found(NODES_UNREACHABLE)) == (NodeHealth.READY, None)
+
+
+async def test_a_silent_node_rests_longer_and_longer_until_it_is_heard_of(site: Site) -> None:
+    machine = await site.join()
+    await site.look()
+    machine.away = True
+    site.harness.time.pass_(SILENCE)
+    for _minute in range(30):
+        await site.look()
+        site.harness.time.pass_(60)
+    calls = machine.calls
+    assert calls < 25
+    machine.away = False
+    await site.join(started_at=9000.0)  # the machine is up again
+    machine.hello_of = announcement(started_at=9000.0).hello
+    await site.look()
+    assert (machine.calls, (await site.node()).health) == (calls + 1, NodeHealth.READY)
+
+
+async def test_a_node_that_is_heard_of_again_is_called_at_once(site: Site) -> None:
+    machine = await site.join()
+    await site.look()
+    machine.away = True
+    site.harness.time.pass_(SILENCE)
+    for _minute in range(5):
+        await site.look()
+        site.harness.time.pass_(60)
+    machine.away = False
+    await site.join()
+    with site.harness.services.wakeups.listen("joiner") as woken:
+        site.harness.time.pass_(SILENCE)
+        await site.join()
+        assert woken.is_set()
+    await site.look()
+    assert (await site.node()).health is NodeHealth.READY
 
 
 async def test_a_silent_node_is_called(site: Site) -> None:
@@ -179,7 +217,7 @@ async def test_a_node_that_comes_back_cleans_up_what_was_given_up_there(site: Si
     assert [(fence.job_id, fence.attempt) for fence in (await site.node()).fences] == [("b" * 16, 2)]
     assert not (await site.node()).placeable
     machine.left = set()
-    site.harness.time.pass_(5)
+    site.harness.time.pass_(10)
     await site.look()
     assert (await site.node()).placeable
     assert machine.cleaned == [("a" * 16, 1), ("b" * 16, 2), ("b" * 16, 2)]

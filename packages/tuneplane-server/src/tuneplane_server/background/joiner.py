@@ -1,6 +1,7 @@
 """The joiner: calls each node that has joined, proves its storage root, and has it clean up what was given up there.
 
-One console calls one node at a time, by lease; a node that does not answer rests alone.
+One console calls one node at a time, by lease. A node that does not answer rests alone: shortly while it announces itself, longer
+and longer while it is silent, and not at all once it is heard of again or its daemon was started anew.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from tuneplane.i18n import N_
 from tuneplane_node.client import NodeClient, NodeError, NodeUnreachableError
 from tuneplane_node.engine.problems import plain_values
 from tuneplane_server.background.leases import Lease
-from tuneplane_server.background.loop import BackOffError, Work
+from tuneplane_server.background.loop import Work
 from tuneplane_server.clock import Clock
 from tuneplane_server.domain.findings import NODES_REFUSED, NODES_UNREACHABLE
-from tuneplane_server.domain.nodes import PROVE_EVERY, NodeHealth, NodeState
+from tuneplane_server.domain.nodes import PROVE_EVERY, UNHEARD_AFTER, NodeHealth, NodeState
 from tuneplane_server.features.nodes.building import daemon_start
 from tuneplane_server.features.nodes.node import Fence, Node, NodeProblem
 from tuneplane_server.features.nodes.service import NodesService
@@ -27,7 +28,8 @@ from tuneplane_server.storage.identity import ROOT_OF_CONSOLE, StorageIdentity
 
 log = structlog.get_logger(__name__)
 
-REFUSED_AGAIN = timedelta(minutes=1)  # somebody mends the mount and waits
+REFUSED_AGAIN = timedelta(seconds=15)  # somebody mends the mount and waits
+REST, LONGEST_REST = timedelta(seconds=8), timedelta(minutes=2)
 FORGET_EVERY = timedelta(hours=1)
 NAMED = 5  # nodes that a banner names
 _FORGET = "-"  # no node has this name
@@ -43,6 +45,15 @@ class Call:
     address: str
     prove: bool
     fences: tuple[Fence, ...]
+
+
+@dataclass(frozen=True)
+class Rest:
+    """Until when a node is left alone. `of`: the start of its daemon, and whether it announced itself then."""
+
+    until: datetime
+    times: int
+    of: tuple[str, bool]
 
 
 class Joiner:
@@ -61,6 +72,7 @@ class Joiner:
         self._clock, self._nodes, self._identity = clock, nodes, identity
         self._connect, self._findings = connect, findings
         self._forgot: datetime | None = None
+        self._rests: dict[str, Rest] = {}  # by row id
 
     async def due(self) -> Sequence[Work]:
         now = self._clock.now()
@@ -68,6 +80,9 @@ class Joiner:
         self._say(nodes)
         work = [Work(node.name, call) for node in nodes if (call := _call_of(node, now)) is not None]
         work += await self._strangers()
+        wanted = {item.row_id for item in work}
+        self._rests = {row_id: rest for row_id, rest in self._rests.items() if row_id in wanted}
+        work = [item for item in work if not self._rests_now(item, now)]
         if self._forgot is None or now - self._forgot >= FORGET_EVERY:
             work.append(Work(_FORGET, None))
         return work
@@ -80,20 +95,25 @@ class Joiner:
         call: Call = work.item
         client = self._connect(call.address)
         try:
-            await self._visit(call, client)
+            why = await self._visit(call, client)
         except NodeUnreachableError as error:
+            why = str(error)
             await self._note(call, NodeProblem(error.code, plain_values(error.values), error.detail))
-            raise BackOffError(str(error)) from error
         except NodeError as error:
-            log.warning("a node refused a call", address=call.address, why=str(error))
-            raise BackOffError(str(error)) from error
+            why = str(error)
+            log.warning("a node refused a call", address=call.address, why=why)
         finally:
             await client.close()
+        if why:
+            self._let_rest(work)
+        else:
+            self._rests.pop(work.row_id, None)
 
     async def failed(self, work: Work, lease: Lease, error: Exception) -> None:
         """The loop has logged it and lets the node rest."""
 
-    async def _visit(self, call: Call, client: NodeClient) -> None:
+    async def _visit(self, call: Call, client: NodeClient) -> str:
+        """Why it has to be visited again soon; empty when all is done."""
         hello = await client.hello()
         if hello.node_id != call.node_id:
             raise NodeUnreachableError("node-answer", hello.node_id, address=call.address, why=OTHER_NODE)
@@ -102,13 +122,26 @@ class Joiner:
             problem = await self._identity.prove(client.prove_storage)
             if problem is not None and problem.code == ROOT_OF_CONSOLE:
                 log.error("the console cannot use its storage root", path=problem.values["path"], why=problem.detail)
-                raise BackOffError(problem.detail)
+                return problem.detail
             said = None if problem is None else NodeProblem(problem.code, problem.values, problem.detail)
             await self._nodes.proved(call.node.name, daemon_start(hello), said)
         for fence in call.fences:
             if not await client.cleanup_attempt(fence.job_id, fence.attempt):
-                raise BackOffError(f"something of {fence.job_id} is still there")
+                return f"something of {fence.job_id} is still there"
             await self._nodes.unfence(fence.node, fence.job_id, fence.attempt)
+        return ""
+
+    def _rests_now(self, work: Work, now: datetime) -> bool:
+        rest = self._rests.get(work.row_id)
+        return rest is not None and now < rest.until and rest.of == _sign(work.item, now)
+
+    def _let_rest(self, work: Work) -> None:
+        now = self._clock.now()
+        sign, before = _sign(work.item, now), self._rests.get(work.row_id)
+        times = 0 if before is None or before.of != sign else before.times
+        announces = sign[1]
+        rest = REST if announces else min(LONGEST_REST, REST * 2 ** min(times, 10))
+        self._rests[work.row_id] = Rest(now + rest, times + 1, sign)
 
     async def _note(self, call: Call, problem: NodeProblem | None) -> None:
         if call.node is not None:
@@ -135,6 +168,13 @@ class Joiner:
                 self._findings.put(code, {"count": len(names), "names": shown})
             else:
                 self._findings.clear(code)
+
+
+def _sign(call: Call | None, now: datetime) -> tuple[str, bool]:
+    """What must be another for a node to be called before its rest is over."""
+    if call is None or call.node is None:
+        return "", True
+    return call.node.daemon_start, now - call.node.last_heard < UNHEARD_AFTER
 
 
 def _call_of(node: Node, now: datetime) -> Call | None:

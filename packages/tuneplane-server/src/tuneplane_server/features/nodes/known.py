@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -13,7 +13,7 @@ from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.features.nodes import repo
 from tuneplane_server.features.nodes.node import Fence
-from tuneplane_server.features.nodes.tables import NodeRow
+from tuneplane_server.features.nodes.tables import NodeFenceRow, NodeRow
 
 LOOK_EVERY = timedelta(seconds=1)  # what another console has changed is known here so much later
 
@@ -70,19 +70,29 @@ class KnownNodes:
         self._database, self._clock = database, clock
         self._lock = asyncio.Lock()
         self._last: Snapshot | None = None
-        self._stale = False
 
-    def outdated(self) -> None:
-        """This console has changed something: the next look reads."""
-        self._stale = True
+    async def refresh(self, name: str) -> None:
+        """This console has changed something about the node: its next look must have it."""
+        async with self._lock:
+            if self._last is None:
+                return
+            async with self._database.session() as session:
+                found = [row async for row in repo.rows(session, [name])]
+                fences = await repo.fences(session)
+            nodes, heard = dict(self._last.nodes), dict(self._last.heard)
+            for row in found:
+                nodes[name], heard[name] = Known.of(row), row.last_heard
+            if not found:
+                nodes.pop(name, None)
+                heard.pop(name, None)
+            self._last = Snapshot(self._last.at, nodes, heard, _by_node(fences))
 
     async def look(self) -> Snapshot:
-        """At most `LOOK_EVERY` old; what this console has written itself is always in it."""
+        """At most `LOOK_EVERY` old; what this console has written itself is in it (`refresh`)."""
         async with self._lock:
             now = self._clock.now()
-            if self._last is not None and not self._stale and now - self._last.at < LOOK_EVERY:
+            if self._last is not None and now - self._last.at < LOOK_EVERY:
                 return self._last
-            self._stale = False
             self._last = await self._read(now)
             return self._last
 
@@ -98,9 +108,13 @@ class KnownNodes:
             }
             async for row in repo.rows(session, [mark.name for mark in marks if mark.name not in known]):
                 known[row.name] = Known.of(row)
-        by_node: dict[str, tuple[Fence, ...]] = {}
-        for row in fences:
-            fence = Fence(row.node, row.job_id, row.attempt, row.node_id, row.created_at)
-            by_node[row.node] = (*by_node.get(row.node, ()), fence)
         nodes = {mark.name: known[mark.name] for mark in marks if mark.name in known}
-        return Snapshot(now, nodes, {mark.name: mark.last_heard for mark in marks}, by_node)
+        return Snapshot(now, nodes, {mark.name: mark.last_heard for mark in marks}, _by_node(fences))
+
+
+def _by_node(rows: Sequence[NodeFenceRow]) -> dict[str, tuple[Fence, ...]]:
+    found: dict[str, tuple[Fence, ...]] = {}
+    for row in rows:
+        fence = Fence(row.node, row.job_id, row.attempt, row.node_id, row.created_at)
+        found[row.node] = (*found.get(row.node, ()), fence)
+    return found

@@ -58,11 +58,12 @@ async def note_heard(session: AsyncSession, heard: Mapping[str, datetime]) -> No
     await session.execute(statement, [{"node": name, "heard": when} for name, when in heard.items()])
 
 
-async def forget_removed(session: AsyncSession, before: datetime) -> None:
-    """Nodes that were removed and have not been heard of for long, unless something of theirs is still to be cleaned up."""
+async def forget_removed(session: AsyncSession, before: datetime) -> list[str]:
+    """Nodes that were removed and have not been heard of for long, unless something of theirs is still to be cleaned up; their names."""
     fenced = select(NodeFenceRow.node)
     old = (NodeRow.state == NodeState.REMOVED, NodeRow.last_heard < before, NodeRow.state_at < before)
-    await session.execute(delete(NodeRow).where(*old, NodeRow.name.not_in(fenced)))
+    statement = delete(NodeRow).where(*old, NodeRow.name.not_in(fenced)).returning(NodeRow.name)
+    return list(await session.scalars(statement))
 
 
 async def fences(session: AsyncSession) -> list[NodeFenceRow]:

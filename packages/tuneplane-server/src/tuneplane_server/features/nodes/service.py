@@ -13,7 +13,7 @@ from tuneplane.i18n import _, ngettext
 from tuneplane_node.wire import AnnounceAnswer, Announcement, AnswerProblem
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
-from tuneplane_server.domain.nodes import ANNOUNCE_SECONDS, NodeHealth, NodeState
+from tuneplane_server.domain.nodes import ANNOUNCE_SECONDS, UNHEARD_AFTER, NodeHealth, NodeState
 from tuneplane_server.features.audit.service import AuditEntry, AuditService
 from tuneplane_server.features.nodes import repo
 from tuneplane_server.features.nodes.building import build
@@ -77,7 +77,9 @@ class NodesService:
             if taken is not None:
                 await self._refuse_stranger(announcement, taken, from_address)
                 return await self._answer(name, "refused", taken)
-            self._changed()
+            await self._changed(name)
+        if (last := self.heard(name)) is None or now - last >= UNHEARD_AFTER:
+            self._wakeups.notify("joiner")  # it is back: whoever waits to call it need not wait any longer
         self._heard.note(name, now, announcement)
         self._heard.forget_stranger(announcement.hello.node_id)
         await self._write_heard(now)
@@ -146,7 +148,7 @@ class NodesService:
 
     async def _all(self) -> Sequence[Node]:
         seen = await self._known.look()
-        return [self._build(seen, name) for name in seen.nodes]
+        return [self._build(seen, name) for name in sorted(seen.nodes)]
 
     async def _required(self, name: str) -> Node:
         node = await self.get(name)
@@ -185,7 +187,7 @@ class NodesService:
                     row.proved_start = ""  # who knows what was mounted there meanwhile
                 self._write_state(row, state, entry.actor)
                 self._audit.record(session, entry)
-        self._changed()
+        await self._changed(name)
         return await self._required(name)
 
     async def remove(self, name: str, by: str, address: str = "", *, force: bool = False) -> Node:
@@ -204,7 +206,7 @@ class NodesService:
                 self._write_state(row, NodeState.REMOVED, by)
                 data = {"forced": force, "runs": [item.job_id for item in runs][:100]}
                 self._audit.record(session, AuditEntry(by, "node.remove", name, address, data))
-        self._changed()
+        await self._changed(name)
         return await self._required(name)
 
     def _write_state(self, row: NodeRow, state: NodeState, by: str) -> None:
@@ -228,7 +230,7 @@ class NodesService:
             row.proved_at, row.proved_start = self._clock.now(), start
             row.refusal = None if problem is None else _to_json(problem)
             row.version += 1
-        self._changed()
+        await self._changed(name)
 
     async def called(self, name: str, problem: NodeProblem | None) -> None:
         """A call of the console reached the node, or why not. Written only when that is new."""
@@ -247,7 +249,7 @@ class NodesService:
             since = self._clock.now().isoformat() if row.unreachable is None else row.unreachable["since"]
             row.unreachable = None if problem is None else {**_to_json(problem), "since": since}
             row.version += 1
-        self._changed()
+        await self._changed(name)
 
     # --- fences ---------------------------------------------------------------------------------------------------
 
@@ -259,7 +261,7 @@ class NodesService:
             row = await repo.get(session, name)
             if row is not None:
                 await self._add_fence(session, row, job_id, attempt)
-        self._changed()
+        await self._changed(name)
 
     async def _add_fence(self, session: AsyncSession, row: NodeRow, job_id: str, attempt: int) -> None:
         values = {"node": row.name, "job_id": job_id, "attempt": attempt, "node_id": row.node_id}
@@ -273,7 +275,7 @@ class NodesService:
             if await repo.remove_fence(session, name, job_id, attempt):
                 data = {"job": job_id, "attempt": attempt}
                 self._audit.record(session, AuditEntry(SYSTEM, "node.unfence", name, data=data))
-        self._changed()
+        await self._changed(name)
 
     async def fences(self, name: str | None = None) -> Sequence[Fence]:
         """Open ones, of one node or of all, the oldest first; also those of machines that have lost their name to another."""
@@ -287,12 +289,13 @@ class NodesService:
     async def forget_removed(self) -> None:
         """Rows of nodes that were removed and have been silent for long."""
         async with self._database.begin() as session:
-            await repo.forget_removed(session, self._clock.now() - FORGET_REMOVED_AFTER)
-        self._known.outdated()
+            gone = await repo.forget_removed(session, self._clock.now() - FORGET_REMOVED_AFTER)
+        for name in gone:
+            await self._changed(name)
         self._heard.keep_only(set((await self._known.look()).nodes))
 
-    def _changed(self) -> None:
-        self._known.outdated()
+    async def _changed(self, name: str) -> None:
+        await self._known.refresh(name)
         self._hardware().look_again()
         self._wakeups.notify("joiner", "placer")
 
