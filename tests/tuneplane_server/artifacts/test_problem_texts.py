@@ -8,7 +8,7 @@ import inspect
 import pytest
 
 from tuneplane.i18n import using_language
-from tuneplane.runner import checkpoint_layouts, checkpoints
+from tuneplane.runner import checkpoint_layouts, checkpoints, export_layouts
 from tuneplane_server.features.artifacts.problem_texts import problem_text
 
 
@@ -22,7 +22,16 @@ def _sentences() -> list[str]:
     ]
     returned = [item.value for function in functions for item in ast.walk(function) if isinstance(item, ast.Return)]
     critic = ["its critic: it holds no optimizer state"]  # made of two
-    return [_text(value) for value in returned if _is_text(value)] + critic
+    return [_text(value) for value in returned if _is_text(value)] + critic + _of_exports()
+
+
+def _of_exports() -> list[str]:
+    nodes = list(ast.walk(ast.parse(inspect.getsource(export_layouts))))
+    given = [item.value for item in nodes if isinstance(item, ast.keyword) and item.arg == "problem"]
+    kept = [item.value for item in nodes if isinstance(item, ast.Assign)]
+    found = [_text(value) for value in [*given, *kept] if _is_text(value)]
+    assert len(found) >= 5
+    return found
 
 
 def _is_text(value: ast.expr | None) -> bool:

@@ -31,6 +31,7 @@ from tuneplane_server.features.hardware.figures import HardwareFigures
 from tuneplane_server.features.hardware.service import HardwareService
 from tuneplane_server.features.ingest.gate import Gate
 from tuneplane_server.features.ingest.service import IngestService
+from tuneplane_server.features.jobs.exporting import JobExports
 from tuneplane_server.features.jobs.ledger import Ledger
 from tuneplane_server.features.jobs.planning import Planner
 from tuneplane_server.features.jobs.resume_points import ResumePoints
@@ -269,6 +270,10 @@ class Services:
         return Ledger(self.database, self.clock, self.wakeups)
 
     @cached_property
+    def run_outputs(self) -> RunOutputsOfJobs:
+        return RunOutputsOfJobs(lambda: self.jobs, self.storage, lambda job_id: self.artifacts.checkpoints(job_id))
+
+    @cached_property
     def planner(self) -> Planner:
         return Planner(
             self.settings,
@@ -277,7 +282,7 @@ class Services:
             self.catalog,
             self.hardware,
             self.packages,
-            RunOutputsOfJobs(lambda: self.jobs, self.storage, lambda job_id: self.artifacts.checkpoints(job_id)),
+            self.run_outputs,
             self.usage,
         )
 
@@ -296,6 +301,11 @@ class Services:
     @cached_property
     def steering(self) -> JobSteering:
         return JobSteering(self.jobs, self.ledger, self.submissions, self.resume_points, self.audit)
+
+    @cached_property
+    def exports(self) -> JobExports:
+        checkpoints = self.artifacts.checkpoints
+        return JobExports(self.jobs, self.submissions, self.catalog, self.hardware, self.run_outputs, checkpoints)
 
     @cached_property
     def queue(self) -> QueueService:

@@ -25,7 +25,7 @@ REFUSAL_CODES = frozenset(
         "profile-not-allowed", "image-not-allowed", "quota-invalid", "quota-contradictory", "policy-invalid",
         "policy-contradictory", "user-needed", "version-missing",
         # going on from a checkpoint
-        "checkpoint-missing", "checkpoint-incomplete",
+        "checkpoint-missing", "checkpoint-incomplete", "export-impossible",
         # sweeps
         "sweep-invalid", "sweep-too-large",
         # evaluations

@@ -23,7 +23,8 @@ Attempt = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
 
 @router.get("", responses={200: {"model": Listing}})
 async def artifacts(request: Request, job_id: str, principal: Reader) -> Response:
-    """`{files: [{attempt, path, size, sha256}], checkpoints: [{attempt, path, step, complete, problem, size}], out_dir,
+    """`{files: [{attempt, path, size, sha256}], checkpoints: [{attempt, path, step, complete, problem, size}],
+    exports: [{attempt, name, path, files, size}], out_dir,
     truncated}`."""
     services = services_of(request)
     row = await services.jobs.get(principal, job_id)

@@ -1,5 +1,5 @@
-"""Why a checkpoint is not complete, in the reader's language. The runner writes it in English (`tuneplane.runner.checkpoints`
-and `checkpoint_layouts`)."""
+"""Why a checkpoint is not complete, or cannot be exported, in the reader's language. The runner says it in English
+(`tuneplane.runner.checkpoints`, `checkpoint_layouts`, `export_layouts`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from tuneplane.i18n import N_, _
 
 # The first that fits counts: what has a beginning of its own stands before what could be its end.
 _SENTENCES = (
+    N_("it cannot be read: {why}"),
+    N_("its weights are in shards of Megatron, which are not converted here"),
+    N_("its weights are in shards of the trainer, and none are in Hugging Face's layout"),
+    N_("its weights are shards in safetensors; with checkpointing.save_consolidated: true NeMo RL writes whole ones"),
+    N_("it holds no weights in a layout that is known"),
     N_("its critic cannot be read: {why}"),
     N_("its critic holds no model weights"),
     N_("cannot be read: {why}"),

@@ -10,13 +10,14 @@ import asyncio
 import threading
 from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import structlog
 from sqlalchemy import Select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from tuneplane.adapters.export import EXPORTS, RECORD
 from tuneplane.contract.names import is_run_id
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
@@ -54,11 +55,23 @@ class CheckpointEntry:
 
 
 @dataclass(frozen=True)
+class ExportEntry:
+    """A finished export. `files`, `size`: how many, and their bytes."""
+
+    attempt: int
+    name: str
+    path: str
+    files: int
+    size: int
+
+
+@dataclass(frozen=True)
 class Listing:
     """`out_dir`: of the newest registered attempt. `truncated`: there is more than is listed."""
 
     files: list[FileEntry]
     checkpoints: list[CheckpointEntry]
+    exports: list[ExportEntry]
     out_dir: str | None
     truncated: bool
 
@@ -125,6 +138,7 @@ class ArtifactService:
                 )
                 for r in points
             ],
+            _exports(files),
             sets[-1].out_dir if sets else None,
             any(row.truncated for row in sets),
         )
@@ -222,6 +236,17 @@ def _points(job_id: str, attempt: int, index: FoundIndex) -> list[dict[str, Any]
         }
         for one in index.checkpoints
     ]
+
+
+def _exports(files: list[tuple[int, str, int, str | None]]) -> list[ExportEntry]:
+    """The directories that say of themselves that they are whole."""
+    whole = {(attempt, path.removesuffix(f"/{RECORD}")) for attempt, path, _, _ in files if path.endswith(f"/{RECORD}")}
+    places = sorted(place for place in whole if PurePosixPath(place[1]).parent == PurePosixPath(EXPORTS))
+    found: list[ExportEntry] = []
+    for attempt, path in places:
+        sizes = [size for n, name, size, _ in files if n == attempt and name.startswith(f"{path}/")]
+        found.append(ExportEntry(attempt, path.removeprefix(f"{EXPORTS}/"), path, len(sizes), sum(sizes)))
+    return found
 
 
 def _sizes(

@@ -1,19 +1,22 @@
-"""/api/v1/jobs: submit, list, one job, its events, cancel, pause, resume, retry, approval. Telemetry and artifacts of a job are their own features'."""
+"""/api/v1/jobs: submit, list, one job, its events, cancel, pause, resume, retry, export, approval. Telemetry and artifacts of a job are their own features'."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from tuneplane.contract.base import Segment
 from tuneplane.i18n import _
 from tuneplane_server.features.accounts.deps import Admin, Reader, Writer, client_address, services_of
 from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.jobs.exporting import ExportWanted
 from tuneplane_server.features.jobs.presenting import present, present_page
 from tuneplane_server.features.jobs.query import JobQuery, check_query
 from tuneplane_server.features.jobs.steering import Asked
+from tuneplane_server.features.jobs.submission import DryRun
 from tuneplane_server.features.jobs.views import EventView, JobView, event_view
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 from tuneplane_server.web.problems import refused
@@ -35,6 +38,20 @@ class ResumeRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     from_step: Annotated[int | None, Field(strict=True, ge=0, le=MAX_STEP)] = None
+
+
+class ExportRequest(BaseModel):
+    """`step`: the checkpoint; absent: the newest complete one, or the model that the run ended with when it saved none. `profile`
+    (`--profile`'s grammar), `cpus`, `memory_gb`: absent: CPUs of one machine, after the recipe and the size of the weights."""
+
+    model_config = ConfigDict(extra="forbid")
+    step: Annotated[int | None, Field(strict=True, ge=0, le=MAX_STEP)] = None
+    merge_lora: Annotated[bool, Field(strict=True)] = False
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
+    name: Segment | None = None
+    profile: Annotated[str | None, Field(min_length=1, max_length=100)] = None
+    cpus: Annotated[int | None, Field(strict=True, ge=1, le=4096)] = None
+    memory_gb: Annotated[float | None, Field(gt=0, le=65536)] = None
 
 
 class RejectRequest(BaseModel):
@@ -60,9 +77,7 @@ async def submit(
     if dry_run:
         answer = await services.jobs.dry_run(principal, raw, ingest_address=services.ingest_address)
         response.status_code = 200
-        refusals = [refusal.to_json() for refusal in answer.refusals]
-        told = {"approval": answer.approval, "waiting": answer.waiting}
-        return {"admitted": not refusals, "refusals": refusals, "plan": answer.plan, **told}
+        return _considered(answer)
     row = await services.jobs.submit(
         principal,
         raw,
@@ -142,6 +157,26 @@ async def retry(
     return await present(services, row, principal)
 
 
+@router.post("/{job_id}/export", status_code=201, response_model=JobView | dict[str, Any])
+async def export(
+    request: Request,
+    response: Response,
+    job_id: str,
+    principal: Writer,
+    wanted: ExportRequest | None = None,
+    dry_run: bool = False,
+    idempotency_key: Annotated[str | None, Header()] = None,
+) -> JobView | dict[str, Any]:
+    """A new run that turns a checkpoint of this one into a Hugging Face directory; its `origin` is this one."""
+    services, asked = services_of(request), _asked(request, principal, idempotency_key)
+    options = ExportWanted(**(wanted or ExportRequest()).model_dump())
+    if dry_run:
+        spec, answer = await services.exports.consider(asked, job_id, options)
+        response.status_code = 200
+        return {"jobspec": spec, **_considered(answer)}
+    return await present(services, await services.exports.export(asked, job_id, options), principal)
+
+
 @router.post("/{job_id}/approve", status_code=202)
 async def approve(request: Request, job_id: str, principal: Admin) -> JobView:
     row = await services_of(request).steering.approve(principal, job_id, address=client_address(request))
@@ -163,6 +198,12 @@ async def events(
     rows, more = await services_of(request).jobs.events(principal, job_id, after=after, limit=limit)
     items = [event_view(row) for row in rows]
     return EventPage(items=items, next_cursor=None if more is None else encode_cursor(more))
+
+
+def _considered(answer: DryRun) -> dict[str, Any]:
+    refusals = [refusal.to_json() for refusal in answer.refusals]
+    told = {"approval": answer.approval, "waiting": answer.waiting}
+    return {"admitted": not refusals, "refusals": refusals, "plan": answer.plan, **told}
 
 
 def _asked(request: Request, principal: Principal, key: str | None) -> Asked:

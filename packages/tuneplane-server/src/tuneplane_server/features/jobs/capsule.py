@@ -25,6 +25,7 @@ from tuneplane.contract.capsule import (
     CapsuleTopology,
 )
 from tuneplane.contract.digests import canonical_json, digest_bytes
+from tuneplane.contract.export import CapsuleExport
 from tuneplane.contract.jobspec import JobSpec
 from tuneplane.contract.recipe import AdapterOptions, Artifacts, Entrypoint, Metrics, Validation
 from tuneplane.contract.words import BOOTSTRAP_FILE, CAPSULE_FILE, RUNNER_FILE
@@ -74,6 +75,7 @@ def build_capsule(given: CapsuleInput, storage: StorageRoot) -> Capsule:
             artifacts=Artifacts.model_validate(manifest["artifacts"]),
             param_paths={name: param["path"] for name, param in manifest["params"].items()},
         ),
+        action=_action(given),
         topology=_topology(spec, manifest),
         paths=CapsulePaths(
             storage_root=str(storage.root),
@@ -127,6 +129,18 @@ def write_capsule(capsule: Capsule, directory: Path, *, private: bool) -> dict[s
 
 def _without_env(spec: JobSpec) -> JobSpec:
     return spec.model_copy(update={"spec": spec.spec.model_copy(update={"env": {}})})
+
+
+def _action(given: CapsuleInput) -> CapsuleExport | None:
+    """What the job does instead of training; its source was found, or the job was not let in."""
+    asked, source = given.spec.spec.action, given.references.export
+    if asked is None:
+        return None
+    assert source is not None
+    found = {"source": str(source.path), "run": source.run, "step": source.step, "weights": source.layout.weights}
+    form = {"layout": source.layout.layout, "adapter": source.layout.adapter}
+    wanted = {"name": asked.name, "merge_lora": asked.merge_lora, "dtype": asked.dtype}
+    return CapsuleExport.model_validate({**found, **form, **wanted})
 
 
 def _topology(spec: JobSpec, manifest: dict[str, Any]) -> CapsuleTopology:

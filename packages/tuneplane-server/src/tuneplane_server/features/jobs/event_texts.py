@@ -13,6 +13,7 @@ _TEXTS = {
     "submitted": N_("submitted by {actor}"),
     "submitted-retry": N_("submitted by {actor}, to repeat run {origin} from scratch"),
     "submitted-resume": N_("submitted by {actor}, to go on from a checkpoint of run {origin}"),
+    "submitted-export": N_("submitted by {actor}, to export a checkpoint of run {origin}"),
     "placed": N_("placed on {nodes}"),
     "launched": N_("started by the executor"),
     "running": N_("seen running"),

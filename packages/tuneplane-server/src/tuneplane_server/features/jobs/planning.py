@@ -96,8 +96,8 @@ class Planner:
             "argv_preview": None,
             "files": {},
         }
-        if context.entry is None:
-            return plan
+        if context.entry is None or (spec.spec.action is not None and context.references.export is None):
+            return plan  # the refusals say why
         given = CapsuleInput(
             job_id=PREVIEW_RUN_ID,
             owner=owner,

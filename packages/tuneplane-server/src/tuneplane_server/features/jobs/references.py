@@ -17,25 +17,47 @@ from tuneplane.contract.jobspec import DataRef, JobSpec
 from tuneplane.contract.names import RunRef, parse_hub_ref, parse_owned_ref, parse_run_ref
 from tuneplane.contract.refusals import Refusal
 from tuneplane.i18n import _
+from tuneplane.runner.export_layouts import ExportLayout, export_layout
 from tuneplane_server.domain.checkpoints import FoundCheckpoint, newest_complete
 from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.artifacts.problem_texts import problem_text
 from tuneplane_server.storage.layout import StorageRoot
 
 _SHARED_ROOMS = ("volumes", "datasets", "cache")
 
 
 @dataclass(frozen=True)
+class FoundExport:
+    """A finished export. `attempt` 0: of a run that exported a checkpoint of this one."""
+
+    attempt: int
+    path: Path
+    step: int | None
+
+
+@dataclass(frozen=True)
 class RunOutputs:
-    """What an earlier run left: its attempts' out dirs and its checkpoints."""
+    """What an earlier run left: its attempts' out dirs, its checkpoints, and the exports of those, the newest last."""
 
     out_dirs: dict[int, Path]
     checkpoints: Sequence[FoundCheckpoint]
+    exports: Sequence[FoundExport] = ()
 
 
 class RunSource(Protocol):
     async def outputs(self, principal: Principal, job_id: str) -> RunOutputs | None:
         """None when there is no such run, or it is not the caller's to read."""
         ...
+
+
+@dataclass(frozen=True)
+class ExportSource:
+    """The checkpoint that a job exports: where it lies, whose it is, and in which form its weights are."""
+
+    path: Path
+    run: str
+    step: int | None
+    layout: ExportLayout
 
 
 @dataclass(frozen=True)
@@ -48,6 +70,7 @@ class ResolvedReferences:
     init: str | None = None
     read_only: tuple[Path, ...] = ()
     missing: tuple[Refusal, ...] = ()
+    export: ExportSource | None = None
 
 
 class _Resolver:
@@ -100,13 +123,33 @@ class _Resolver:
                 message = _("there is no volume {name}").format(name=name)
                 self._miss("data-missing", message, f"spec.data.volumes.{index}")
 
+    async def export(self, text: str, field: str) -> ExportSource | None:
+        """Also the run's out dir is mounted: an adapter may name a base model in it."""
+        ref = parse_run_ref(text)
+        assert ref is not None
+        found = await self._output(ref, text, field)
+        if found is None:
+            return None
+        outputs, path = found
+        self.mounts += [out for out in outputs.out_dirs.values() if path.is_relative_to(out)] or [path]
+        layout = await asyncio.to_thread(export_layout, str(path))
+        if layout.layout is None:
+            why = problem_text(layout.problem)
+            message = _("{text} cannot be exported: {why}").format(text=text, why=why)
+            self._miss("export-impossible", message, field)
+            return None
+        return ExportSource(path, ref.run, ref.step, layout)
+
     async def _run(self, ref: RunRef, text: str, field: str) -> str | None:
+        found = await self._output(ref, text, field)
+        return None if found is None else self._mount(found[1])
+
+    async def _output(self, ref: RunRef, text: str, field: str) -> tuple[RunOutputs, Path] | None:
         outputs = await self._runs.outputs(self._principal, ref.run)
         if outputs is None:
             self._miss("model-missing", _("there is no run {run}").format(run=ref.run), field)
             return None
-        find = _checkpoint_path if ref.kind == "checkpoint" else _model_path
-        path = await asyncio.to_thread(find, outputs, ref)
+        path = await asyncio.to_thread(_FINDERS.get(ref.kind, _model_path), outputs, ref)
         if path is None:
             self._miss(
                 "model-missing",
@@ -114,7 +157,7 @@ class _Resolver:
                 field,
             )
             return None
-        return self._mount(path)
+        return outputs, path
 
     async def _path(self, text: str, code: str, field: str) -> str | None:
         path = Path(text)
@@ -179,7 +222,9 @@ async def resolve_references(
     base = await resolver.model(model.base, "spec.model.base")
     init = await resolver.model(model.init_from, "spec.model.init_from")
     await resolver.volumes(data.volumes)
-    return ResolvedReferences(train, validation, base, init, tuple(resolver.mounts), tuple(resolver.missing))
+    action = spec.spec.action
+    export = None if action is None else await resolver.export(action.source, "spec.action.source")
+    return ResolvedReferences(train, validation, base, init, tuple(resolver.mounts), tuple(resolver.missing), export)
 
 
 def _checkpoint_path(outputs: RunOutputs, ref: RunRef) -> Path | None:
@@ -199,3 +244,15 @@ def _model_path(outputs: RunOutputs, ref: RunRef) -> Path | None:
         if (ref.attempt is None or ref.attempt == attempt) and path.is_dir():
             return path
     return None
+
+
+def _export_path(outputs: RunOutputs, ref: RunRef) -> Path | None:
+    wanted = [
+        item
+        for item in outputs.exports
+        if (ref.step is None or item.step == ref.step) and (ref.attempt is None or item.attempt == ref.attempt)
+    ]
+    return wanted[-1].path if wanted else None
+
+
+_FINDERS = {"checkpoint": _checkpoint_path, "export": _export_path}

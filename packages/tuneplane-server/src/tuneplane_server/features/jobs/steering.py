@@ -61,7 +61,7 @@ class JobSteering:
             return await self._go_on(asked, row, step)
         start = await self._points.choose(row, step)
         origin = Origin(row.id, "resume", str(start.path), step)
-        return await self._submissions.submit(self._request(asked, row), row.spec, origin)
+        return await self._submissions.submit(request_of(asked, row), row.spec, origin)
 
     async def _go_on(self, asked: Asked, row: JobRow, step: int | None) -> JobRow:
         _raise(misfits.of_resume(row))
@@ -88,7 +88,7 @@ class JobSteering:
         """A new run of the same JobSpec from scratch. Raises `conflict` while the job is not over."""
         row = await self._jobs.get(asked.principal, job_id)
         _raise(misfits.of_retry(row))
-        return await self._submissions.submit(self._request(asked, row), row.spec, Origin(row.id, "retry"))
+        return await self._submissions.submit(request_of(asked, row), row.spec, Origin(row.id, "retry"))
 
     # --- approval -------------------------------------------------------------------------------------------------
 
@@ -131,13 +131,13 @@ class JobSteering:
             _raise(misfits.of_approval(now))  # somebody else was first
         return now
 
-    @staticmethod
-    def _request(asked: Asked, row: JobRow) -> Request:
-        """The run that follows is the owner's, whoever asks for it: it stays in its project and counts against its quota."""
-        owner = asked.principal
-        if owner.user_id != row.owner_id:
-            owner = Principal(row.owner_id, row.owner, False, frozenset(SCOPES))
-        return Request(asked.principal, owner, asked.key, asked.ingest_address, asked.address)
+
+def request_of(asked: Asked, row: JobRow) -> Request:
+    """The run that follows is the owner's, whoever asks for it: it stays in its project and counts against its quota."""
+    owner = asked.principal
+    if owner.user_id != row.owner_id:
+        owner = Principal(row.owner_id, row.owner, False, frozenset(SCOPES))
+    return Request(asked.principal, owner, asked.key, asked.ingest_address, asked.address)
 
 
 def _raise(problem: ProblemError | None) -> None:

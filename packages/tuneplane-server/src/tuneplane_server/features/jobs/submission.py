@@ -51,13 +51,14 @@ class DryRun:
 class Origin:
     """The run that a new one follows. `resume_from`: absolute path of the checkpoint its first attempt starts from, None: from scratch.
 
-    `step`: the checkpoint that was asked for, None: the newest.
+    `step`: the checkpoint that was asked for, None: the newest. `asked`: what the JobSpec was made of, for who asks with one key again.
     """
 
     job_id: str
-    kind: Literal["retry", "resume"]
+    kind: Literal["retry", "resume", "export"]
     resume_from: str | None = None
     step: int | None = None
+    asked: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -248,7 +249,8 @@ def _digest(spec: JobSpec, origin: Origin | None) -> str:
     """Of what was asked for, not of what it came to: the same question may find another checkpoint later."""
     asked = spec.to_json()
     if origin is not None:
-        asked = {"spec": asked, origin.kind: origin.job_id, "step": origin.step}
+        wanted = asked if origin.asked is None else origin.asked
+        asked = {"spec": wanted, origin.kind: origin.job_id, "step": origin.step}
     try:
         return digest_json(asked)
     except ValueError:

@@ -45,7 +45,7 @@ class ResumePointView(BaseModel):
 
 
 class LinkView(BaseModel):
-    """A run that this one follows or is followed by. `kind`: retry (from scratch) or resume (from a checkpoint)."""
+    """A run that this one follows or is followed by. `kind`: retry (from scratch), resume or export (from a checkpoint)."""
 
     id: str
     kind: str

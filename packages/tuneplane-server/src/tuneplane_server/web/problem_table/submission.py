@@ -120,6 +120,11 @@ SUBMISSION = ProblemGroup(
             N_("take fewer values, or let a random or Bayesian search choose some of them"),
         ),
         ProblemEntry(
+            "export-impossible",
+            N_("the run's recipe, or the form in which it saved its weights, allows no such export"),
+            N_("the text says what is in the way; tp job artifacts shows the checkpoints"),
+        ),
+        ProblemEntry(
             "checkpoint-missing",
             N_("there is no such checkpoint to go on from"),
             N_("see the checkpoints with tp job artifacts"),

@@ -11,7 +11,7 @@ from tuneplane_server.features.jobs.admission.context import AdmissionContext
 
 
 def check(context: AdmissionContext) -> Iterator[Refusal]:
-    if context.entry is None:
+    if context.entry is None or context.spec.spec.action is not None:  # nothing is trained
         return
     spec = context.spec.spec
     version = spec.framework.version if context.version is not None else None

@@ -10,6 +10,6 @@ from tuneplane_server.features.jobs.admission.context import AdmissionContext
 
 
 def check(context: AdmissionContext) -> Iterator[Refusal]:
-    if context.entry is not None:
+    if context.entry is not None and context.spec.spec.action is None:
         spec = context.spec.spec
         yield from missing_inputs(context.manifest, spec.model.to_json(), spec.data.to_json())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from tuneplane.contract.refusals import Refusal
 from tuneplane_server.features.jobs.admission import (
+    action,
     allowed_images,
     allowed_profiles,
     canonical,
@@ -43,6 +44,7 @@ RULES: tuple[Rule, ...] = (
     runtime.check,
     needs.check,
     references.check,
+    action.check,
     unsupported.check,
     ingest_url.check,
     package.check,
