@@ -16,6 +16,7 @@ from tuneplane.adapters.command import AdapterError, Command, Machine
 from tuneplane.adapters.experiment import pool_cpus
 
 EXPORTS = "exports"  # below the out dir
+RECORD = "tuneplane-export.json"  # in a finished export: where it comes from
 START_DIR = "export"  # below the work dir, and the program's directory: nothing of the lab is in its way
 HF, ADAPTER, VERL, DEEPSPEED, NEMO_RL = "hf", "hf-adapter", "verl-fsdp", "deepspeed", "nemo-rl-dcp"
 _START = "export_start.py"
