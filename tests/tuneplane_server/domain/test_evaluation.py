@@ -37,7 +37,7 @@ def acc(value: float, stderr: float | None = 0.02, *, higher: bool = True) -> Fi
 
 
 def report(*tasks: Task, **asking: object) -> Report:
-    return Report(replace(ASKING, **asking), tasks)  # ty: ignore[invalid-argument-type]
+    return Report(replace(ASKING, **asking), tasks)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_what_was_measured_alike_may_be_compared() -> None:
 def test_each_setting_that_differs_is_named(
     setting: Setting, task: dict[str, object], asking: dict[str, object]
 ) -> None:
-    other = replace(TASK, **task)  # ty: ignore[invalid-argument-type]
+    other = replace(TASK, **task)
     found = mismatches(report(TASK), report(other, **asking), (TASK, other))
     assert [item.setting for item in found] == [setting]
     assert found[0].base != found[0].other

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
 
+type Value = str | int | float | bool | None
+
 FEW_ROWS = 30  # fewer rows than these carry no normal approximation
 
 
@@ -87,8 +89,8 @@ class Mismatch:
     """A setting in which two reports differ about a task, with the base's value and the other's."""
 
     setting: Setting
-    base: object
-    other: object
+    base: Value
+    other: Value
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,20 @@ TREE: dict[str, Command | Group] = {
         JOBS,
         "run",
     ),
+    "eval": Command(N_("Measure a checkpoint of a run, or a model"), f"{_HERE}.bench.eval", JOBS),
+    "bench": Group(
+        N_("Measure models with named suites, show and compare the reports"),
+        {
+            "run": Command(N_("Measure a model with a suite"), f"{_HERE}.bench.run"),
+            "suites": Command(N_("List the suites"), f"{_HERE}.bench.suites"),
+            "ls": Command(N_("List the reports, newest first"), f"{_HERE}.bench.ls"),
+            "show": Command(N_("Show a report: figures of each task with their intervals"), f"{_HERE}.bench.show"),
+            "compare": Command(
+                N_("Show several reports side by side, and what differs beyond chance"), f"{_HERE}.bench.compare"
+            ),
+        },
+        JOBS,
+    ),
     "alert": Group(
         N_("Say what you want to be told about the runs of a project"),
         {

@@ -16,6 +16,7 @@ from tuneplane.lab.find import Lab, find_lab
 if TYPE_CHECKING:
     from tuneplane.client.admin import Administration
     from tuneplane.client.alerts import AlertConsole
+    from tuneplane.client.evaluations import EvaluationConsole
     from tuneplane.client.sweeps import SweepConsole
 
 
@@ -36,6 +37,13 @@ def open_alerts(wanted: str | None) -> AlertConsole:
     from tuneplane.client.alerts import AlertConsole
 
     return _opened(AlertConsole, choose(wanted))
+
+
+def open_evaluations(wanted: str | None) -> EvaluationConsole:
+    """The chosen console, with the calls for evaluations."""
+    from tuneplane.client.evaluations import EvaluationConsole
+
+    return _opened(EvaluationConsole, choose(wanted))
 
 
 def open_sweeps(wanted: str | None) -> SweepConsole:

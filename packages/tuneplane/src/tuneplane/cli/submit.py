@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import click
 
+from tuneplane.cli.exits import OK
 from tuneplane.cli.job_options import job_options
 from tuneplane.cli.options import experiment_argument, json_option, server_option, tp_command, yes_option
 from tuneplane.cli.session import chosen_experiment, console_for
@@ -25,6 +26,8 @@ from tuneplane.lab.plan import PackagePlan, show_size
 ASK_ABOVE_BYTES = 50_000_000
 SHOWN_EXCLUDED = 5
 
+Done = Callable[[Console, str], int]
+
 
 @tp_command(
     "tp submit first --profile cpu --follow",
@@ -36,7 +39,7 @@ SHOWN_EXCLUDED = 5
     ),
 )
 @experiment_argument
-@job_options
+@job_options()
 @click.option("--dry-run", is_flag=True, help=_("Show what would be sent and started; change nothing."))
 @click.option("--wait", is_flag=True, help=_("Wait until the job is over; the exit code is its result."))
 @click.option("--follow", "-f", is_flag=True, help=_("As --wait, and show its output."))
@@ -45,7 +48,13 @@ SHOWN_EXCLUDED = 5
 @json_option
 def command(experiment: str | None, **given: Any) -> int | None:
     lab = find_lab()
-    made = draft(lab, chosen_experiment(lab, experiment), given)
+    return submit_draft(draft(lab, chosen_experiment(lab, experiment), given), given)
+
+
+def submit_draft(made: Draft, given: dict[str, Any], done: Done | None = None) -> int | None:
+    """Send the draft, or show it with `--dry-run`; wait where that is asked for. `done` is called when the job that was waited for has
+    succeeded, in place of what is said then, and gives the exit code.
+    """
     if given["dry_run"]:
         from tuneplane.cli.dry_run import dry_run
 
@@ -53,7 +62,7 @@ def command(experiment: str | None, **given: Any) -> int | None:
         return None
     with _console(made, given) as console:
         job = _submit(console, made, given)
-        return _after(console, job, given)
+        return _after(console, job, given, done)
 
 
 @contextmanager
@@ -95,7 +104,7 @@ def _say_package(plan: PackagePlan) -> None:
         note(_("  left out: {count} more; --dry-run lists them").format(count=len(plan.excluded) - SHOWN_EXCLUDED))
 
 
-def _after(console: Console, job: Job, given: dict[str, Any]) -> int | None:
+def _after(console: Console, job: Job, given: dict[str, Any], finish: Done | None) -> int | None:
     from tuneplane.cli.job.open import page_of
 
     as_json, run = given["as_json"], job["id"]
@@ -108,10 +117,10 @@ def _after(console: Console, job: Job, given: dict[str, Any]) -> int | None:
             note(_("follow it with: tp job logs {run} -f").format(run=run))
         return None
     note(f"{run}  {page_of(console.server, run)}")
-    return _watch(console, run, given)
+    return _watch(console, run, given, finish)
 
 
-def _watch(console: Console, run: str, given: dict[str, Any]) -> int:
+def _watch(console: Console, run: str, given: dict[str, Any], finish: Done | None) -> int:
     from tuneplane.cli.job.follow import follow_logs, result_code, result_line, wait_until_over
     from tuneplane.cli.job.log_lines import LogPrinter
 
@@ -122,6 +131,8 @@ def _watch(console: Console, run: str, given: dict[str, Any]) -> int:
     except KeyboardInterrupt:
         note(_("the job goes on: tp job logs {run} -f; to stop it: tp job cancel {run}").format(run=run))
         raise
+    if finish is not None and result_code(done) == OK:
+        return finish(console, run)
     if given["as_json"]:
         write_json(done)
     else:

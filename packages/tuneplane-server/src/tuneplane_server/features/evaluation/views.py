@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from tuneplane.i18n import N_, _
-from tuneplane_server.domain.evaluation import Cell, Mismatch, Row, Setting, interval
+from tuneplane_server.domain.evaluation import Cell, Mismatch, Row, Setting, Value, interval
 from tuneplane_server.domain.series_codec import json_number
 from tuneplane_server.features.evaluation.problems import ProblemView, problem_view
 from tuneplane_server.features.evaluation.service import Comparison
@@ -95,8 +95,8 @@ class EvaluationDetail(EvaluationView):
 
 class MismatchView(BaseModel):
     setting: str
-    base: str | float | bool | None
-    other: str | float | bool | None
+    base: Value
+    other: Value
     text: str
 
 
@@ -229,5 +229,5 @@ def mismatch_views(found: Sequence[Mismatch]) -> list[MismatchView]:
     ]
 
 
-def _shown(value: object) -> str:
+def _shown(value: Value) -> str:
     return "–" if value is None else str(value)

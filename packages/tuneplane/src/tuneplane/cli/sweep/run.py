@@ -52,7 +52,7 @@ AXIS = "NAME=VALUES"
     metavar="STEPS[:FACTOR]",
     help=_("At STEPS, STEPS·FACTOR, … only the best 1/FACTOR go on."),
 )
-@job_options
+@job_options()
 @click.option("--dry-run", is_flag=True, help=_("List the variants and what the console says; change nothing."))
 @click.option("--wait", is_flag=True, help=_("Wait until the sweep is over; the exit code says how."))
 @yes_option

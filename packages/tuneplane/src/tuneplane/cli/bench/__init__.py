@@ -1,0 +1,1 @@
+"""`tp eval` and `tp bench …`: measure models, show and compare what came out."""
