@@ -17,6 +17,8 @@ PROGRAM = Path(sys.executable).with_name("tuneplane-node")
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting in ("TUNEPLANE_CONSOLE_URL", "TUNEPLANE_AGENT_TOKEN", "TUNEPLANE_AGENT_TOKEN_FILE"):
+        monkeypatch.delenv(setting, raising=False)
     monkeypatch.setenv("TUNEPLANE_NODE_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("TUNEPLANE_CONTAINER_SOCKET", str(tmp_path / "nowhere.sock"))
 
@@ -35,7 +37,8 @@ def test_check_of_an_engine_that_is_down_fails(capsys: pytest.CaptureFixture[str
     answer = json.loads(capsys.readouterr().out)
     assert answer["ok"] is False
     assert answer["runtime"] == "docker"
-    assert [finding["code"] for finding in answer["findings"]] == ["engine-unreachable"]
+    errors = [finding["code"] for finding in answer["findings"] if finding["level"] == "error"]
+    assert errors == ["engine-unreachable"]
 
 
 def test_check_of_a_real_engine_succeeds(

@@ -136,7 +136,7 @@ async def test_images_are_asked_about_only_where_a_limit_is_set(
     assert (await make().sweep(("pinned:1",), console_heard=True)).images == ()
     assert (await make(limit=7).sweep(("pinned:1",), console_heard=True)).images == ("old:1",)
     assert asked == [(7, ("pinned:1",))]
-    assert (image_limit(None), image_limit(0), image_limit(1.5)) == (None, None, 3 * 2**29)
+    assert (image_limit(None), image_limit(0), image_limit(1.5)) == (None, None, 1_500_000_000)
 
 
 async def test_one_part_that_fails_does_not_keep_the_others_from_their_turn(

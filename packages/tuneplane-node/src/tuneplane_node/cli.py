@@ -17,7 +17,6 @@ from tuneplane_node.engine.problems import Finding, NodeError
 from tuneplane_node.settings import NodeSettings
 
 if TYPE_CHECKING:
-    from tuneplane_node.engine.engine import Engine
     from tuneplane_node.engine.inventory import Inventory
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
@@ -55,7 +54,7 @@ def serve(_options: argparse.Namespace) -> int:
 
 def check(options: argparse.Namespace) -> int:
     """Say whether jobs can run here; exit code 1 when something stands in the way."""
-    name, findings = asyncio.run(_check(_engine(options.runtime)))
+    name, findings = asyncio.run(_check(_settings(options.runtime)))
     broken = any(finding.level == "error" for finding in findings)
     if options.json:
         _print_json({"ok": not broken, "runtime": name, "findings": [asdict(finding) for finding in findings]})
@@ -69,7 +68,7 @@ def check(options: argparse.Namespace) -> int:
 
 def inventory(options: argparse.Namespace) -> int:
     """List this machine's CPUs, memory, disk and GPUs."""
-    found = asyncio.run(_engine("").inventory())
+    found = asyncio.run(_settings("").engine(_INSTANCE).inventory())
     if options.json:
         _print_json({**asdict(found), "simulated": found.simulated})
         return EXIT_OK
@@ -97,14 +96,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _engine(runtime: str) -> Engine:
+def _settings(runtime: str) -> NodeSettings:
     settings = NodeSettings.load()
-    return (replace(settings, runtime=runtime) if runtime else settings).engine(_INSTANCE)
+    return replace(settings, runtime=runtime) if runtime else settings
 
 
-async def _check(engine: Engine) -> tuple[str, list[Finding]]:
+async def _check(settings: NodeSettings) -> tuple[str, list[Finding]]:
+    from tuneplane_node.daemon.checks import check_machine
+
+    engine = settings.engine(_INSTANCE)
     try:
-        return await engine.runtime_name(), await engine.check()
+        return await engine.runtime_name(), await check_machine(settings, engine)
     finally:
         await engine.close()
 

@@ -8,6 +8,7 @@ and when too many hang the next one is refused at once.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -36,6 +37,7 @@ class FileLane:
         """What `work` returns or raises. Raises StorageHangsError."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
+        context = contextvars.copy_context()  # the language of the caller goes with it
 
         def tell(value: T | None, problem: BaseException | None) -> None:
             if answer.done():  # given up meanwhile
@@ -49,7 +51,7 @@ class FileLane:
             value: T | None = None
             failure: BaseException | None = None
             try:
-                value = work(*args, **kwargs)
+                value = context.run(work, *args, **kwargs)
             except BaseException as problem:  # noqa: BLE001 - it is raised where it is awaited
                 failure = problem
             self._leave()

@@ -23,7 +23,7 @@ KEEP_ENDED = timedelta(days=7)
 KEEP_PORT_SECONDS = 86_400.0
 MAX_CONTAINERS = 50  # of one round
 ROUND_SECONDS = 600.0
-GIB = 1024**3
+GB = 1000**3
 _FILE_SECONDS = 15.0
 _LOG = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ class Janitor:
 
 def image_limit(gigabytes: float | None) -> int | None:
     """Bytes of TUNEPLANE_NODE_IMAGE_LIMIT_GB; None and 0 mean that pulled images stay."""
-    return int(gigabytes * GIB) if gigabytes else None
+    return int(gigabytes * GB) if gigabytes else None
 
 
 def _attempts(containers: Collection[OwnedContainer]) -> set[tuple[str, int]]:

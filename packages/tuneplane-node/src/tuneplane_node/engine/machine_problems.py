@@ -17,7 +17,7 @@ MACHINE_PROBLEMS: dict[str, Problem] = {
         "infra",
         N_("The storage root {path} cannot be used on {host}."),
         N_(
-            "Check the mount (a stale NFS handle needs a remount) and that the user of tuneplane-node may read and write there."
+            "Check the mount (a stale NFS handle needs a remount) and that the user of the daemon may read and write there."
         ),
         retry=True,
     ),
@@ -122,7 +122,7 @@ MACHINE_PROBLEMS: dict[str, Problem] = {
     # what `tuneplane-node check` looks at besides
     "node-not-set-up": Problem(
         "infra",
-        N_("This machine is not set up as a node yet: no storage root, no token."),
+        N_("This machine is not set up as a node yet: no address of a console, no token."),
         N_(
             "For tuneplane-node serve set TUNEPLANE_STORAGE_ROOT, TUNEPLANE_AGENT_TOKEN_FILE and TUNEPLANE_CONSOLE_URL; jobs of a console on this machine need none of them."
         ),
@@ -150,7 +150,7 @@ MACHINE_PROBLEMS: dict[str, Problem] = {
     "console-ready": Problem(
         "infra", N_("The console at {url} answers; the clocks differ by {seconds} s."), "", level="info"
     ),
-    "node-port-ours": Problem("infra", N_("A tuneplane-node listens on port {port} already."), "", level="info"),
+    "node-port-ours": Problem("infra", N_("The daemon of a node listens on port {port} already."), "", level="info"),
     "node-port-free": Problem("infra", N_("Port {port} is free."), "", level="info"),
     "limit-low": Problem(
         "infra",
@@ -181,5 +181,6 @@ MACHINE_PROBLEMS: dict[str, Problem] = {
         "infra",
         N_("There is an NVIDIA card in this machine, and no nvidia-smi."),
         N_("Install the NVIDIA driver with its tools, and the NVIDIA Container Toolkit for the container engine."),
+        level="warning",
     ),
 }
