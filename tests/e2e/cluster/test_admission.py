@@ -18,7 +18,7 @@ OPTIONS = ("--observability", "platform")
 
 @pytest.mark.parametrize(
     ("profile", "said"),
-    [("h200:16", "12"), ("h200:6", "h200"), ("h300:4", "h200")],
+    [("h200:16", "3 have that"), ("h200:6", "h200"), ("h300:4", "h200")],
     ids=["more-than-there-are", "no-whole-nodes", "unknown"],
 )
 def test_cards_that_no_set_of_nodes_has_are_refused(bench: ClusterBench, profile: str, said: str) -> None:
