@@ -40,7 +40,7 @@ PROBLEM_TEXTS: dict[str, ProblemText] = {
     ),
     NODE_REMOVED: ProblemText(
         N_("An administrator has removed the node {name} from this console."),
-        N_("Stop tuneplane-node there. To use the node again: tp admin node uncordon {name}"),
+        N_("Stop its tuneplane-node. To use the node again: tp admin node uncordon {name}"),
     ),
     STORAGE_OTHER: ProblemText(
         N_("The storage root of the node is not the console's. Console: {console}. Node: {node}."),

@@ -33,7 +33,7 @@ def command(node: str, force: bool, yes: bool, server: str | None, as_json: bool
     if as_json:
         write_json(removed)
         return
-    write(_("{node} is removed; stop tuneplane-node there").format(node=removed["name"]) + "\n")
+    write(_("{node} is removed; you can stop its tuneplane-node").format(node=removed["name"]) + "\n")
 
 
 def _question(node: Node, *, force: bool) -> str:
