@@ -49,6 +49,7 @@ TREE: dict[str, Command | Group] = {
         LAB,
     ),
     "submit": Command(N_("Submit an experiment as a job"), f"{_HERE}.submit", JOBS),
+    "export": Command(N_("Make a Hugging Face directory of a checkpoint"), f"{_HERE}.export", JOBS),
     "status": Command(N_("Show the lab, the console and what is running"), f"{_HERE}.status", JOBS),
     "job": Group(
         N_("Look at jobs, follow, pause, resume and cancel them"),

@@ -92,18 +92,18 @@ def _write_text(
     made: Draft, spec: dict[str, Any] | None, answer: DryRun | None, why_not: str, seen: Preview | None
 ) -> None:
     if spec is not None:
-        _section(_("JobSpec"), json.dumps(spec, indent=2, ensure_ascii=False))
-    _section(_("Admission"), _admission(made, answer, why_not))
+        section(_("JobSpec"), json.dumps(spec, indent=2, ensure_ascii=False))
+    section(_("Admission"), _admission(made, answer, why_not))
     if seen is not None:
         title = _("Command of machine {rank}").format(rank=0) if seen.others else _("Command")
-        _section(title, f"cd {seen.cwd}\n{_shell(seen.command)}")
+        section(title, f"cd {seen.cwd}\n{shell(seen.command)}")
         for rank, command in seen.others.items():
-            _section(_("Command of machine {rank}").format(rank=rank), f"cd {seen.cwd}\n{_shell(command)}")
-        _section(_("Environment"), fields((name, clean(value)) for name, value in seen.env.items()).rstrip())
+            section(_("Command of machine {rank}").format(rank=rank), f"cd {seen.cwd}\n{shell(command)}")
+        section(_("Environment"), fields((name, clean(value)) for name, value in seen.env.items()).rstrip())
         for name, text in seen.files.items():
-            _section(_("File {name}").format(name=name), text.rstrip())
+            section(_("File {name}").format(name=name), text.rstrip())
     if made.plan is not None:
-        _section(_("Package"), "\n".join(package_lines(made.plan)))
+        section(_("Package"), "\n".join(package_lines(made.plan)))
 
 
 def _admission(made: Draft, answer: DryRun | None, why_not: str) -> str:
@@ -135,10 +135,10 @@ def package_lines(plan: PackagePlan) -> list[str]:
     return lines
 
 
-def _section(title: str, text: str) -> None:
+def section(title: str, text: str) -> None:
     write(f"── {title}\n{text}\n\n")
 
 
-def _shell(command: list[str]) -> str:
+def shell(command: list[str]) -> str:
     """As one would type it; a variable stays a variable."""
     return " ".join(item if _PLAIN.match(item) else shlex.quote(item) for item in command)

@@ -195,6 +195,15 @@ class Console:
         """The new run that repeats one that is over."""
         return self._keyed(f"{_job(job)}/retry", {}, idempotency_key)
 
+    def export(self, job: str, wanted: dict[str, Any], idempotency_key: str) -> types.Job:
+        """The new run that exports a checkpoint of this one; `wanted`: step, merge_lora, dtype, name, profile, cpus, memory_gb."""
+        return self._keyed(f"{_job(job)}/export", wanted, idempotency_key)
+
+    def export_plan(self, job: str, wanted: dict[str, Any]) -> types.ExportDryRun:
+        """What admission says to that, and what the run would do. Changes nothing."""
+        path, params = f"{_job(job)}/export", {"dry_run": "true"}
+        return self._call("POST", path, types.ExportDryRun, json=wanted, params=params, repeat=True)
+
     def approve(self, job: str) -> types.Job:
         """Administrators only."""
         return self._call("POST", f"{_job(job)}/approve", types.Job)

@@ -345,9 +345,18 @@ class Checkpoint(TypedDict):
     size: NotRequired[int | None]
 
 
+class ExportEntry(TypedDict):
+    name: str
+    path: str
+    files: int
+    size: int
+    attempt: NotRequired[int]
+
+
 class Artifacts(TypedDict):
     files: list[ArtifactFile]
     checkpoints: list[Checkpoint]
+    exports: NotRequired[list[ExportEntry]]
     out_dir: NotRequired[str | None]
 
 
@@ -366,3 +375,7 @@ class DryRun(TypedDict):
     plan: NotRequired[dict[str, Any] | None]
     approval: NotRequired[dict[str, Any] | None]  # {text, rules}: who has to approve it, and by which figure
     waiting: NotRequired[Waiting | None]  # what it would wait for
+
+
+class ExportDryRun(DryRun):
+    jobspec: dict[str, Any]

@@ -40,6 +40,12 @@ def command(job: str, server: str | None, as_json: bool) -> None:
             for item in found["checkpoints"]
         ]
         write("\n" + table([_("ATTEMPT"), _("STEP"), _("STATE"), _("SIZE"), _("CHECKPOINT")], rows))
+    if found.get("exports"):
+        rows = [
+            (item.get("attempt"), item["files"], _size(item["size"]), item["path"])
+            for item in found.get("exports") or []
+        ]
+        write("\n" + table([_("ATTEMPT"), _("FILES"), _("SIZE"), _("EXPORT")], rows))
     if found["files"]:
         rows = [
             (item.get("attempt"), show_size(item["size"]), (item.get("sha256") or "-")[:12], item["path"])

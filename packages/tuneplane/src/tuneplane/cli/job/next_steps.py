@@ -5,9 +5,15 @@ from __future__ import annotations
 from tuneplane.cli.job.show_text import checkpoint_text
 from tuneplane.client.types import Job
 from tuneplane.contract.words import TERMINAL_PHASES
-from tuneplane.i18n import _
+from tuneplane.i18n import N_, _
 
 type Steps = list[tuple[str, str]]
+
+_FOLLOWERS = {
+    "retry": N_("the run that repeats it"),
+    "resume": N_("the run that goes on from it"),
+    "export": N_("the run that exports a checkpoint of it"),
+}
 
 
 def next_steps(job: Job) -> Steps:
@@ -81,8 +87,10 @@ def _profile(job: Job) -> str:
 
 
 def _succeeded(job: Job) -> Steps:
-    run = job["id"]
+    run, origin = job["id"], job.get("origin")
+    exported = origin is not None and origin["kind"] == "export"
     return [
+        *([(f"tp submit {job['experiment']} --model run/{run}/export", _("train from it"))] if exported else ()),
         (f"tp job artifacts {run}", _("its files and checkpoints")),
         (f"tp job download {run}", _("bring them here")),
     ]
@@ -92,7 +100,7 @@ def _followers(job: Job) -> Steps:
     return [
         (
             f"tp job show {link['id']}",
-            _("the run that goes on from it") if link["kind"] == "resume" else _("the run that repeats it"),
+            _(_FOLLOWERS.get(link["kind"], _FOLLOWERS["retry"])),
         )
         for link in (job.get("followers") or [])[-1:]
     ]

@@ -89,8 +89,8 @@ def _origin(job: Job) -> str | None:
     link = job.get("origin")
     if not link:
         return None
-    text = _("{run}, from a checkpoint of it") if link["kind"] == "resume" else _("{run}, from scratch")
-    return text.format(run=link["id"])
+    texts = {"resume": _("{run}, from a checkpoint of it"), "export": _("{run}, whose checkpoint it exports")}
+    return texts.get(link["kind"], _("{run}, from scratch")).format(run=link["id"])
 
 
 def _followers(job: Job) -> str:
