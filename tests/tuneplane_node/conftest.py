@@ -33,7 +33,7 @@ def make_bench(request: pytest.FixtureRequest, runtime: str, tmp_path: Path) -> 
 @pytest.fixture(
     params=[
         "process",
-        "node",
+        pytest.param("node", marks=pytest.mark.services),
         pytest.param("docker", marks=pytest.mark.services),
         pytest.param("podman", marks=pytest.mark.services),
     ]

@@ -77,6 +77,22 @@ async def test_without_its_supervisor_a_job_runs_on_and_its_end_is_not_guessed(p
     assert await process_bench.engine.cleanup(handle)
 
 
+async def test_a_launcher_that_dies_before_the_answer_takes_no_watch_with_it(tmp_path: Path) -> None:
+    """The supervisor then writes its answer into a pipe that nobody reads."""
+    record = tmp_path / "record"
+    record.mkdir()
+    launcher, answers = os.pipe()
+    os.close(launcher)
+    launch = {"command": ["sh", "-c", "exit 7"], "env": {"PATH": os.defpath}, "workdir": str(record)}
+    process = await asyncio.create_subprocess_exec(
+        *supervisor_command(record), stdin=asyncio.subprocess.PIPE, stdout=answers, env={"PATH": os.defpath}
+    )
+    os.close(answers)
+    await process.communicate(json.dumps(launch).encode())
+    await until((record / "exit.json").exists, bool)
+    assert json.loads((record / "exit.json").read_text())["exit_code"] == 7
+
+
 async def test_a_supervisor_that_dies_before_its_answer_has_started_the_job_once(
     process_bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,7 @@ async def anybody(served: ServedNode) -> AsyncIterator[httpx2.AsyncClient]:
     ],
 )
 async def test_without_the_right_token_everything_is_401(anybody: httpx2.AsyncClient, header: str | None) -> None:
-    headers = {} if header is None else {"Authorization": header.encode("latin-1")}
+    headers = [] if header is None else [(b"Authorization", header.encode("latin-1"))]
     for method, path in (("GET", "/node/v1/hello"), ("POST", "/node/v1/launch"), ("GET", "/"), ("GET", "/no/such")):
         answer = await anybody.request(method, path, headers=headers)
         assert answer.status_code == 401

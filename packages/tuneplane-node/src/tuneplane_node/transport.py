@@ -5,7 +5,6 @@ A reply counts only when it carries the header of a node; whatever else answers 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import ssl
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ import httpx2
 
 from tuneplane.i18n import _, current_language
 from tuneplane_node.engine.problems import NodeError
+from tuneplane_node.tls_words import tls_trouble
 from tuneplane_node.versions import VERSION, fit
 from tuneplane_node.wire import VERSION_HEADER, NodeProblem, WireError
 
@@ -169,53 +169,17 @@ class Transport:
         return self.odd_answer(why, content[:200].decode(errors="replace"))
 
     async def _told_apart(self, problem: Exception) -> NodeUnreachableError:
-        """TLS that was tried against plain HTTP, and the reverse, look like broken connections."""
+        why = await tls_trouble(self.address, problem, self._connect_seconds)
+        if why:
+            return self._tls(why, problem)
         said = f"{type(problem).__name__}: {problem}"
-        cause = _ssl_cause(problem)
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return self._tls(_("its certificate is not trusted ({why})").format(why=cause.verify_message), problem)
-        if isinstance(cause, ssl.SSLError):
-            if await self._answers_plain():
-                return self._tls(_("it speaks plain HTTP there: use http://"), problem)
-            return self._tls(str(cause), problem)
-        if isinstance(problem, httpx2.RemoteProtocolError | httpx2.ReadError) and await self._answers_tls():
-            return self._tls(_("it speaks TLS there: use https://"), problem)
         cut_off = any(words in said for words in _CUT_OFF)
         if isinstance(problem, httpx2.DecodingError | httpx2.RemoteProtocolError) and not cut_off:
             return self.odd_answer(_("it does not speak HTTP"), said)
         return self._unreachable(said)
-
-    async def _answers_tls(self) -> bool:
-        if not self.address.startswith("http://"):
-            return False
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # only whether it is TLS: nothing is sent
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        return await self._connects(context)
-
-    async def _answers_plain(self) -> bool:
-        return await self._connects(None)
-
-    async def _connects(self, context: ssl.SSLContext | None) -> bool:
-        parts = urlsplit(self.address)
-        try:
-            async with asyncio.timeout(self._connect_seconds):
-                _reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80, ssl=context)
-        except (OSError, TimeoutError, ValueError):
-            return False
-        writer.close()
-        return True
 
     def _tls(self, why: str, problem: Exception) -> NodeUnreachableError:
         return NodeUnreachableError("node-tls", str(problem), address=self.address, why=why)
 
     def _unreachable(self, detail: str) -> NodeUnreachableError:
         return NodeUnreachableError("node-unreachable", detail, address=self.address)
-
-
-def _ssl_cause(problem: BaseException | None) -> ssl.SSLError | None:
-    for _step in range(8):
-        if problem is None or isinstance(problem, ssl.SSLError):
-            return problem
-        problem = problem.__cause__ or problem.__context__
-    return None

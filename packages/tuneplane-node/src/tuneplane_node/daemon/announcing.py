@@ -23,11 +23,12 @@ from tuneplane_node.daemon.addresses import route_towards
 from tuneplane_node.daemon.facts import Facts
 from tuneplane_node.daemon.node import Node
 from tuneplane_node.engine.problems import NodeError
+from tuneplane_node.tls_words import tls_trouble
 from tuneplane_node.wire import ANNOUNCE_PATH, AnnounceAnswer, Announcement, NodeProblem, WireError
 
 FIRST_SECONDS, LAST_SECONDS = 1.0, 60.0  # between tries of a console that does not answer
 SHORTEST, LONGEST = 1.0, 300.0  # what a console may ask for
-TURN_SECONDS = 20.0
+TURN_SECONDS, CONNECT_SECONDS = 20.0, 5.0
 MAX_ANSWER = 1024 * 1024
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LOG = logging.getLogger("tuneplane_node")
@@ -105,7 +106,7 @@ class Announcer:
             async with self._opened().stream("POST", ANNOUNCE_PATH, json=body, headers=headers) as response:
                 content = await _read(response)
         except httpx2.HTTPError as problem:
-            raise self._unreachable(f"{type(problem).__name__}: {problem}") from problem
+            raise await self._told_apart(problem) from problem
         if not response.is_success:
             raise self._refused(response, content)
         try:
@@ -147,7 +148,7 @@ class Announcer:
             self._client = httpx2.AsyncClient(
                 base_url=self._url,
                 headers={"User-Agent": f"tuneplane-node/{self._node.version}"},
-                timeout=httpx2.Timeout(TURN_SECONDS, connect=5.0),
+                timeout=httpx2.Timeout(TURN_SECONDS, connect=CONNECT_SECONDS),
                 follow_redirects=False,  # they would carry the token to another place
                 trust_env=not local,
                 verify=self._verify(),
@@ -161,6 +162,13 @@ class Announcer:
             return ssl.create_default_context(cafile=self._ca_file)
         except (OSError, ValueError) as problem:
             raise self._unreachable(f"TUNEPLANE_NODE_CA_FILE: {problem}") from problem
+
+    async def _told_apart(self, problem: Exception) -> ConsoleSaidError:
+        why = await tls_trouble(self._url, problem, CONNECT_SECONDS)
+        if not why:
+            return self._unreachable(f"{type(problem).__name__}: {problem}")
+        error = NodeError("console-tls", url=self._url, why=why)
+        return ConsoleSaidError(error.code, error.text(), error.hint())
 
     def _unreachable(self, detail: str) -> ConsoleSaidError:
         problem = NodeError("console-unreachable", detail, url=self._url)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import math
 import signal
 import socket
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,12 +21,15 @@ from tuneplane_node.agent_token import AgentToken
 from tuneplane_node.daemon.announcing import Announcer
 from tuneplane_node.daemon.app import create_app
 from tuneplane_node.daemon.identity import DaemonLock, node_id
+from tuneplane_node.daemon.janitor import Janitor, image_limit
 from tuneplane_node.daemon.node import Node
 from tuneplane_node.engine.problems import NodeError
 from tuneplane_node.settings import NodeSettings
 from tuneplane_node.versions import VERSION
+from tuneplane_node.wire import AnnounceAnswer
 
 GRACE_SECONDS = 3  # for open requests after a signal: callers ask again
+TIDY_FIRST_SECONDS, TIDY_SECONDS = 300.0, 600.0
 CLOSE_SECONDS = 20.0  # for a launch in flight to come to an end that leaves nothing half made
 _LOG = logging.getLogger("tuneplane_node")
 
@@ -64,6 +69,8 @@ class _Daemon:
     ) -> None:
         self._node, self._settings, self._token, self._listener = node, settings, token, listener
         self._port: int = listener.getsockname()[1]
+        self._answer: AnnounceAnswer | None = None
+        self._answered_at = -math.inf
         self._server = Server(server_config(node, token, context))
 
     async def run(self) -> None:
@@ -84,7 +91,7 @@ class _Daemon:
 
     def _work(self) -> list[Callable[[], Awaitable[None]]]:
         """What runs beside the API."""
-        return [self._greet, self._announce]
+        return [self._greet, self._announce, self._tidy]
 
     async def _greet(self) -> None:
         scheme, host = self._settings.scheme, self._settings.host
@@ -126,8 +133,23 @@ class _Daemon:
             address=self._address(),
             own=(settings.scheme, self._port),
             ca_file=settings.ca_file,
+            answered=self._note,
         )
         await announcer.run()
+
+    def _note(self, answer: AnnounceAnswer) -> None:
+        self._answer, self._answered_at = answer, time.monotonic()
+
+    async def _tidy(self) -> None:
+        node = self._node
+        limit = image_limit(self._settings.image_limit_gb)
+        janitor = Janitor(node.engine, node.ports, node.storage_root, node.node_id, limit)
+        await asyncio.sleep(TIDY_FIRST_SECONDS)
+        while True:
+            if self._answer is not None:  # without a word of the console nobody knows which images must stay
+                heard = time.monotonic() - self._answered_at < TIDY_SECONDS
+                await janitor.sweep(self._answer.pinned_images, console_heard=heard)
+            await asyncio.sleep(TIDY_SECONDS)
 
 
 async def _kept_up(work: Callable[[], Awaitable[None]]) -> None:

@@ -88,6 +88,13 @@ DAEMON_PROBLEMS: dict[str, Problem] = {
         N_("Wait a minute; then correct the token of whoever calls from there."),
         retry=True,
     ),
+    "console-tls": Problem(
+        "infra",
+        N_("No trusted TLS connection to the console at {url}: {why}"),
+        N_(
+            "Correct TUNEPLANE_CONSOLE_URL: https:// where the console, or a proxy before it, has a certificate, else http://. For a certificate of your own authority set TUNEPLANE_NODE_CA_FILE."
+        ),
+    ),
     # starting the daemon
     "agent-token-missing": Problem(
         "infra",

@@ -198,7 +198,10 @@ def _write_at_any_cost(path: str, value: dict[str, Any]) -> None:
 
 def _answer_and_close(**answer: Any) -> None:
     """Tell the launcher, and let go of its pipes. Standard error stays: it is a file of the record."""
-    os.write(1, json.dumps(answer).encode() + b"\n")
+    try:
+        os.write(1, json.dumps(answer).encode() + b"\n")
+    except BrokenPipeError:
+        pass  # the launcher was killed meanwhile: the command runs, and its end is still to be seen
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1):
         os.dup2(nothing, descriptor)
