@@ -132,7 +132,7 @@ def test_a_secret_is_all_that_add_prints_and_the_rest_is_a_remark(tp: Tp, lab: P
 
 
 def test_status_and_show_tell_what_machines_and_cards_do(tp: Tp, signed_in: ScriptedConsole) -> None:
-    figures = {"use": 93.0, "memory_used": 70e9, "temperature": 61.0, "power": 512.0, "ecc_errors": 2.0}
+    figures = {"use": 93.0, "memory_used": 70e9, "temperature": 61.0, "power": 512.0, "ecc_errors": 2.0, "slowed": 1.0}
     node = {
         "name": "gpu-1",
         "memory_gb": 100.0,
@@ -152,7 +152,9 @@ def test_status_and_show_tell_what_machines_and_cards_do(tp: Tp, signed_in: Scri
     ]
     signed_in.server.answers[f"{API}/jobs/{RUN}/hardware"] = lambda _request: as_json({"latest": latest})
     text = tp("job", "show", RUN).out
-    assert all(shown in text for shown in ("93 %, 70.0 GB, 61 °C, 512 W, 2 ECC errors", "3.5 cores", "41 % CPU")), text
+    assert all(
+        shown in text for shown in ("93 %, 70.0 GB, 61 °C, 512 W, 2 ECC errors, slowed down", "3.5 cores", "41 % CPU")
+    ), text
 
 
 def test_a_console_that_does_not_measure_yet_is_no_error(tp: Tp, signed_in: ScriptedConsole) -> None:

@@ -90,7 +90,8 @@ async def test_machines_show_what_they_do_and_who_holds_their_cards(browser: Bro
     site.scripted.invented = False
     ada = await project_of(site)
     job_id = await site.running_job(ada, jobspec(resources=gpu_pool(1)))
-    figures = {"use": 93.0, "memory_used": 70e9, "temperature": 61.0, "power": 512.0, "ecc_errors": 2.0}
+    measured = {"use": 93.0, "memory_used": 70e9, "temperature": 61.0, "power": 512.0}
+    figures = measured | {"ecc_errors": 2.0, "ecc_corrected": 17.0, "slowed": 1.0}
     site.scripted.measured = lambda: NodeFigures(
         "node", site.time.now.timestamp(), {"cpu": 41.0, "memory_used": 5e9}, (CardFigures(0, False, figures),)
     )
@@ -98,6 +99,7 @@ async def test_machines_show_what_they_do_and_who_holds_their_cards(browser: Bro
     page = await browser.get("/hardware")
     text = read(page.text).text
     assert all(shown in text for shown in ("41 %", "93 %", "61 °C", "512 W", job_id))
+    assert all(shown in text for shown in ("slowed down", "17 corrected"))
     assert read(page.text).inline == []
     part = await browser.get("/hardware", **{"HX-Request": "true"})
     assert "<html" not in part.text

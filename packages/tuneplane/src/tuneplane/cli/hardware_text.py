@@ -42,6 +42,8 @@ def figures_text(figures: Mapping[str, float], part: str) -> str:
         shown.append(f"{figures['power']:.0f} W")
     if figures.get("ecc_errors"):
         shown.append(_("{count:.0f} ECC errors").format(count=figures["ecc_errors"]))
+    if figures.get("slowed"):
+        shown.append(_("slowed down by heat or power"))
     return ", ".join(shown)
 
 

@@ -52,6 +52,8 @@ def _card(card: Mapping[str, Any], held: Mapping[str, Any] | None, now: datetime
         "power": _text(figures, "power", "{:.0f} W"),
         "errors": _text(figures, "ecc_errors", "{:.0f}"),
         "bad": bool(figures and figures.get("ecc_errors")),
+        "corrected": _text(figures, "ecc_corrected", "{:.0f}") if figures and figures.get("ecc_corrected") else "",
+        "slowed": bool(figures and figures.get("slowed")),
     }
 
 

@@ -27,6 +27,8 @@ UNITS = {
     "temperature": "celsius",
     "power": "watt",
     "ecc_errors": "count",
+    "ecc_corrected": "count",
+    "slowed": "count",  # 1 while heat or lack of power slows the card down
 }
 
 
