@@ -1,4 +1,4 @@
-"""The pages of one job: overview, logs, hardware, artifacts, events, environment. Samples are `job_samples.py`, its buttons `job_actions.py`."""
+"""The pages of one job: overview, logs, hardware, artifacts, events, environment, evaluation. Samples are `job_samples.py`, its buttons `job_actions.py`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from tuneplane.contract.words import TERMINAL_PHASES
 from tuneplane_server.console.i18n import N_
 from tuneplane_server.console.pages.jobs import primary_metric
 from tuneplane_server.console.pages.reader import Reader, pages_of, services_of
 from tuneplane_server.console.views import artifacts as artifacts_of
 from tuneplane_server.console.views import attempts as attempts_of
 from tuneplane_server.console.views import environment as environment_of
+from tuneplane_server.console.views import evaluations as evaluations_of
 from tuneplane_server.console.views import events as events_of
 from tuneplane_server.console.views import jobs as jobs_of
 from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.evaluation.problems import ProblemView, problem_view
+from tuneplane_server.features.evaluation.views import evaluation_detail
 from tuneplane_server.features.jobs.presenting import present
 from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.features.jobs.views import event_view, job_view
@@ -36,6 +40,7 @@ TABS = (
     ("artifacts", "package", N_("Artifacts"), "/artifacts"),
     ("events", "history", N_("Events"), "/events"),
     ("environment", "box", N_("Environment"), "/environment"),
+    ("evaluation", "gauge", N_("Evaluation"), "/evaluation"),
 )
 EVENTS_AT_ONCE = 200
 
@@ -63,6 +68,15 @@ async def artifacts(request: Request, reader: Reader, job_id: str) -> Response:
     row = await services.jobs.get(reader, job_id)
     listing = await services.artifacts.listing(row.id)
     return await job_page(request, reader, row, "artifacts", artifacts=artifacts_of.present(listing))
+
+
+@router.get("/evaluation")
+async def evaluation(request: Request, reader: Reader, job_id: str) -> Response:
+    services = services_of(request)
+    row = await services.jobs.get(reader, job_id)
+    found = await services.evaluations.newest(row.id)
+    report = None if found is None else evaluations_of.shown(evaluation_detail(found).model_dump())
+    return await job_page(request, reader, row, "evaluation", evaluation=report)
 
 
 @router.get("/events")
@@ -126,6 +140,12 @@ async def _resumed(services: Services, row: JobRow) -> Sequence[datetime]:
     return await services.jobs.resumed_at(row.id) if row.attempt > 1 else ()
 
 
+async def _report_problem(services: Services, row: JobRow) -> ProblemView | None:
+    """Why the newest evaluation report cannot be used."""
+    left = await services.evaluations.attempts(row.id)
+    return problem_view(left[-1].problem) if left else None
+
+
 async def _frame(request: Request, row: JobRow, reader: Principal) -> dict[str, Any]:
     services = services_of(request)
     view = (await present(services, row, reader)).model_dump(by_alias=True)
@@ -133,7 +153,9 @@ async def _frame(request: Request, row: JobRow, reader: Principal) -> dict[str, 
         "job": jobs_of.present(view, primary_metric(services, row.recipe)),
         "attempts": attempts_of.rows(view, services.clock.now(), await _resumed(services, row)),
         "action_key": secrets.token_urlsafe(16),
+        "exportable": view["phase"] in TERMINAL_PHASES and services.exports.offers(row),
         "reason_class": jobs_of.reason_class,
+        "report_problem": await _report_problem(services, row) if view["finished_at"] else None,
         "removed": await services.retention.removed(row.id) if view["finished_at"] else {},
         "tabs": [{"name": name, "icon": icon, "word": word, "path": path} for name, icon, word, path in TABS],
     }

@@ -68,6 +68,11 @@ class EvaluationService:
             raise _none(job)
         return row
 
+    async def newest(self, job_id: str) -> EvaluationRow | None:
+        """What the newest attempt that wrote a report left, of a run that the caller was already shown."""
+        async with self._database.session() as session:
+            return await repo.of_run(session, job_id, None)
+
     async def attempts(self, job_id: str) -> Rows:
         """What each attempt of a run left, without the reports themselves; of a run that the caller was already shown."""
         async with self._database.session() as session:

@@ -1,0 +1,88 @@
+"""Evaluations as lists, the job's tab and the comparison show them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuneplane_server.console.i18n import _
+
+WIDTH = 100  # of a bar, in the units of its picture
+
+
+def listed(item: dict[str, Any]) -> dict[str, Any]:
+    """An evaluation (API shape) with `shown_model` and how many of its tasks `heads` leaves out."""
+    return item | {
+        "shown_model": model_text(item["model"]),
+        "more": max(0, item["task_count"] - len(item["heads"])),
+    }
+
+
+def shown(item: dict[str, Any]) -> dict[str, Any]:
+    """The whole report: `rows`, one for each figure, with the picture of its bar."""
+    rows = [
+        {
+            "task": task,
+            "first": place == 0,
+            "name": figure["name"],
+            "filter": figure["filter"],
+            "figure": figure,
+            "bar": bar(figure),
+        }
+        for task in item["tasks"]
+        for place, figure in enumerate(task["figures"])
+    ]
+    settings = [
+        {"name": name, "value": _setting(value)}
+        for name, value in item["settings"].items()
+        if value not in (None, [], {}, "")
+    ]
+    return listed(item) | {"rows": rows, "shown_settings": settings}
+
+
+def compared(found: dict[str, Any]) -> dict[str, Any]:
+    """`found`: the comparison (API shape). Runs get a letter; `base_first`: the runs with each one as the base."""
+    runs = [
+        listed(run) | {"letter": chr(ord("A") + place), "base_first": _moved(found["runs"], place)}
+        for place, run in enumerate(found["runs"])
+    ]
+    rows = [
+        row | {"cells": [cell | {"tone": _tone(cell["difference"])} for cell in row["cells"]]} for row in found["rows"]
+    ]
+    return found | {"runs": runs, "rows": rows, "percent": f"{100 * found['confidence']:g}"}
+
+
+def model_text(model: dict[str, Any]) -> str:
+    """`hf:Qwen/Qwen3-0.6B`; a run's checkpoint by its step; that it is the template's own."""
+    if model["run"]:
+        if model["step"] is None:
+            return _("run {run}").format(run=model["run"])
+        return _("run {run}, step {step}").format(run=model["run"], step=model["step"])
+    return str(model["ref"]) if model["ref"] else _("the template's tiny model")
+
+
+def bar(figure: dict[str, Any]) -> dict[str, float] | None:
+    """{value, low, high} along a bar of `WIDTH` for a share; None for other figures, which have no end."""
+    value, low, high = figure["value"], figure["low"], figure["high"]
+    if not isinstance(value, int | float) or not 0 <= value <= 1:
+        return None
+    ends = (low, high) if isinstance(low, int | float) and isinstance(high, int | float) else (value, value)
+    return {"value": _along(value), "low": _along(ends[0]), "high": _along(ends[1])}
+
+
+def _along(share: float) -> float:
+    return round(WIDTH * min(1.0, max(0.0, share)), 2)
+
+
+def _moved(runs: list[dict[str, Any]], place: int) -> list[str]:
+    ids = [run["run"] for run in runs]
+    return [ids[place], *ids[:place], *ids[place + 1 :]]
+
+
+def _tone(difference: dict[str, Any] | None) -> str:
+    if difference is None or not difference["significant"]:
+        return ""
+    return "tone-good" if difference["better"] else "tone-bad"
+
+
+def _setting(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
