@@ -172,3 +172,45 @@ def test_it_serves_from_postgres(operator: Operator, postgres_settings: Callable
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
     assert not (operator.folder / "console" / "tuneplane.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "There is no token"),
+        ("", "it is empty"),
+        ("short-secret\n", "12 characters"),
+        ("0123456789abcdef\n0123456789abcdef\n", "line break"),
+        ("0123456789 abcdef", "space"),
+    ],
+)
+def test_without_a_token_that_nodes_could_know_it_by_it_refuses_to_start(
+    operator: Operator, tmp_path: Path, content: str | None, said: str
+) -> None:
+    """Both the console and `doctor` say which setting it is, and nobody's secret is printed."""
+    env = {"TUNEPLANE_EXECUTOR": "agent"}
+    if content is not None:
+        (tmp_path / "token").write_text(content)
+        env["TUNEPLANE_AGENT_TOKEN_FILE"] = str(tmp_path / "token")
+    ended = operator.run("serve", **env)
+    assert ended.returncode == 1
+    assert said in ended.stderr
+    assert "TUNEPLANE_AGENT_TOKEN" in ended.stderr
+    assert "0123456789" not in ended.stderr
+    assert "Traceback" not in ended.stderr
+    if content is None:
+        asked = operator.run("doctor", **env)
+        assert asked.returncode == 1
+        assert said in asked.stdout
+        assert "Traceback" not in asked.stderr
+
+
+def test_a_console_of_nodes_starts_without_any_and_says_so(operator: Operator) -> None:
+    env = {"TUNEPLANE_EXECUTOR": "agent", "TUNEPLANE_AGENT_TOKEN": "0123456789abcdef-secret"}
+    process, lines = operator.serve(**env)
+    assert any("/setup?token=" in line for line in lines)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+    asked = operator.run("doctor", **env)
+    assert "no node has joined yet" in asked.stdout
+    assert "0123456789" not in operator.run("config", **env).stdout

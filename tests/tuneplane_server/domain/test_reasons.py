@@ -26,7 +26,7 @@ SIGNS = [
     for number, sign in enumerate(entry.signs)
 ]
 # What fills the texts of reasons that no log gives away: the engine's and the ledger's own values.
-GIVEN = {"image", "path", "runtime_id", "seconds", "exit_code", "signal"}
+GIVEN = {"image", "path", "runtime_id", "seconds", "exit_code", "signal", "node"}
 
 
 def test_the_table_is_long_and_names_each_reason_once() -> None:

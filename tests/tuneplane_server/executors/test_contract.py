@@ -1,17 +1,19 @@
-"""One suite for every executor: the scripted one of the tests and the local one with real processes."""
+"""One suite for every executor: the scripted one of the tests, the local one with real processes, and `agent` with two real daemons."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.tuneplane_server.executors.nodes import Machines
 from tests.tuneplane_server.executors.scripted import Container, ScriptedExecutor
 from tuneplane_server.domain.classify import Exit
 from tuneplane_server.domain.ids import make_id
@@ -36,16 +38,21 @@ DEAF = "trap '' TERM\n: > \"${0%/*}/deaf\"\nwhile :; do sleep 0.05; done\n"
 class Stage:
     """An executor and a way to launch scripts on it."""
 
-    def __init__(self, executor: Executor, folder: Path) -> None:
-        self.executor, self._folder = executor, folder
+    def __init__(self, executor: Executor, folder: Path, node: str = "node") -> None:
+        self.executor, self._folder, self._node = executor, folder, node
 
     def plan(self, script: str, attempt: int = 1, job_id: str | None = None, **env: str) -> LaunchPlan:
         job = job_id or make_id(uuid.uuid4().int >> 81, uuid.uuid4().bytes[:4])
         capsule = self._folder / f"{job}-{attempt}"
         capsule.mkdir(exist_ok=True)
         (capsule / "bootstrap.sh").write_text(script)
-        machine = MachinePlan(0, "node", (), None, None)
-        return LaunchPlan(job, attempt, None, capsule, env, (capsule,), (), (machine,))
+        machine = MachinePlan(0, self._node, (), None, None)
+        files = {"bootstrap.sh": hashlib.sha256(script.encode()).hexdigest()}
+        return LaunchPlan(job, attempt, None, capsule, env, (capsule,), (), (machine,), files=files)
+
+    def planned(self, plan: LaunchPlan) -> Handle:
+        """The handle of a launch that nobody saw the end of."""
+        return Handle(plan.job_id, plan.attempt, nodes=(self._node,))
 
     async def ended(self, handle: Handle) -> Observation:
         """The first observation that is not `running`."""
@@ -62,10 +69,25 @@ class Stage:
             self.executor.containers[handle.job_id, handle.attempt].exit = Exit(False, exit_code)
 
 
-@pytest.fixture(params=["scripted", "local"])
-async def stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Stage]:
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    made = Machines(tmp_path_factory.mktemp("nodes"), ("n1", "n2"))
+    asyncio.run(made.start())
+    yield made
+    asyncio.run(made.stop())
+
+
+@pytest.fixture(params=["scripted", "local", "agent"])
+async def stage(request: pytest.FixtureRequest, tmp_path: Path, machines: Machines) -> AsyncIterator[Stage]:
+    if request.param == "agent":
+        executor: Any = machines.executor()
+        await executor.open()
+        yield Stage(executor, machines.storage, "n2")
+        await executor.close()
+        await machines.clean()
+        return
     if request.param == "scripted":
-        executor: Any = ScriptedExecutor()
+        executor = ScriptedExecutor()
     else:
         settings = load_settings({"TUNEPLANE_STORAGE_ROOT": str(tmp_path / "root"), "TUNEPLANE_RUNTIME": "process"})
         executor = LocalExecutor(settings, "contract")
@@ -116,7 +138,7 @@ async def test_the_exit_code_is_seen(stage: Stage) -> None:
     assert seen.presence == "present"
     assert seen.exit is not None
     assert seen.exit.exit_code == 3
-    if isinstance(stage.executor, LocalExecutor):
+    if not isinstance(stage.executor, ScriptedExecutor):
         assert "last words" in seen.output
 
 
@@ -153,7 +175,7 @@ async def test_cleanup_proves_absence_and_may_be_repeated(stage: Stage) -> None:
 async def test_cleanup_finds_a_launch_nobody_saw_the_end_of(stage: Stage) -> None:
     plan = stage.plan(SLEEPS)
     await stage.executor.launch(plan)
-    assert await stage.executor.cleanup(Handle(plan.job_id, 1)) is CleanupState.CONFIRMED
+    assert await stage.executor.cleanup(stage.planned(plan)) is CleanupState.CONFIRMED
     assert await stage.executor.owned() == []
 
 
@@ -162,19 +184,20 @@ async def test_cleanup_leaves_other_attempts_alone(stage: Stage) -> None:
     second = stage.plan(SLEEPS, attempt=2, job_id=first.job_id)
     await stage.executor.launch(first)
     await stage.executor.launch(second)
-    await stage.executor.cleanup(Handle(first.job_id, 1))
+    await stage.executor.cleanup(stage.planned(first))
     assert [item.attempt for item in await stage.executor.owned()] == [2]
 
 
 async def test_there_is_a_machine_with_cpus(stage: Stage) -> None:
-    (node,) = await stage.executor.nodes()
-    assert node.cpus >= 1
-    assert node.memory_gb > 0
+    for node in await stage.executor.nodes():
+        assert node.cpus >= 1
+        assert node.memory_gb > 0
+        assert (node.placeable, node.why) == (True, "")
 
 
 async def test_a_node_is_measured_with_what_runs_there_and_an_unknown_one_is_not(stage: Stage) -> None:
     handle = await stage.executor.launch(stage.plan(SLEEPS))
-    (node,) = await stage.executor.nodes()
+    node = (await stage.executor.nodes())[-1]
     if isinstance(stage.executor, ScriptedExecutor):
         runs = (RunFigures(handle.job_id, 1, {"memory_used": 1.0}),)
         stage.executor.measured = lambda: NodeFigures(node.name, 1.0, {"memory_used": 1.0}, (), runs)
@@ -184,7 +207,7 @@ async def test_a_node_is_measured_with_what_runs_there_and_an_unknown_one_is_not
     assert [(run.job_id, run.attempt, run.figures["memory_used"] > 0) for run in seen.runs] == [
         (handle.job_id, 1, True)
     ]
-    if isinstance(stage.executor, LocalExecutor):
+    if not isinstance(stage.executor, ScriptedExecutor):
         assert await stage.executor.sample("elsewhere") is None
 
 

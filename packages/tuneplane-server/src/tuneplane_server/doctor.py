@@ -12,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tuneplane.contract.refusals import RefusedError
 from tuneplane.i18n import _, ngettext
+from tuneplane_node.engine import NodeError
 from tuneplane_server.db import migrations
 from tuneplane_server.db.engine import Database
 from tuneplane_server.db.filesystems import NetworkFilesystemError
@@ -30,6 +31,7 @@ LEAST_FREE_GB = 5
 async def examine(settings: Settings) -> list[Finding]:
     """All findings; one that fails does not hide the others. Changes nothing but a probe file that it removes."""
     services = Services(settings)
+    jobs = (_executor, _runtimes, _addresses) if (missing := _no_token(services)) is None else ()
     checks: tuple[Callable[[Services], Awaitable[list[Finding]]], ...] = (
         _variables,
         _catalog,
@@ -37,11 +39,19 @@ async def examine(settings: Settings) -> list[Finding]:
         _storage,
         _object_store,
         _redis,
-        _executor,
-        _runtimes,
-        _addresses,
+        *jobs,
     )
-    return [finding for check in checks for finding in await check(services)]
+    found = [finding for check in checks for finding in await check(services)]
+    return found if missing is None else [*found, missing]
+
+
+def _no_token(services: Services) -> Finding | None:
+    """Without the secret that it shares with its nodes, a console with the executor `agent` does not start."""
+    try:
+        services.agent_token  # noqa: B018 - it is read and checked
+    except NodeError as error:
+        return Finding(error.code, "error", error.text(), error.hint(), error.detail)
+    return None
 
 
 async def _variables(_services: Services) -> list[Finding]:

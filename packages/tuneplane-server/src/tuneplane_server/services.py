@@ -162,7 +162,13 @@ class Services:
             return self.given_executor
         from tuneplane_server.executors.local import LocalExecutor
 
-        return LocalExecutor(self.settings, self.instance)
+        if self.agent_token is None:
+            return LocalExecutor(self.settings, self.instance)
+        from tuneplane_server.executors.agent.building import build_agent
+
+        return build_agent(
+            self.settings, self.nodes, self.agent_token, self.clock, self.instance, lambda *run: self.ingest.heard(*run)
+        )
 
     # --- features -------------------------------------------------------------------------------------------------
 

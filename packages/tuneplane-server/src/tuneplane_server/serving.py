@@ -28,7 +28,8 @@ GARBAGE_AFTER = 10_000
 
 
 def serve_console(settings: Settings, say: Callable[[str], None], *, executor: Executor | None = None) -> None:
-    """Serve until a signal. Raises `AlreadyRunningError`, `OSError` (port taken), `SettingsError` and what `Database` raises.
+    """Serve until a signal. Raises `AlreadyRunningError`, `OSError` (port taken), `SettingsError`, `NodeError` (no token that nodes
+    could know it by) and what `Database` raises.
 
     `executor` replaces the one that the settings name (benchmarks).
     """
@@ -38,6 +39,7 @@ def serve_console(settings: Settings, say: Callable[[str], None], *, executor: E
         with _listen(settings.host, settings.port) as listener:
             app = create_app(settings, executor=executor)
             services: Services = app.state.services
+            services.agent_token  # noqa: B018 - refuses to start where it is needed and missing
             services.bound_port, services.instance_locked = listener.getsockname()[1], True
             server = _Server(_config(app, settings))
             asyncio.run(_serve(server, listener, services, say), loop_factory=uvloop.new_event_loop)

@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tuneplane_server.domain.reasons import crashes, data, endings, experiment, gpus, images, machines, models, ranks
+from tuneplane_server.domain.reasons import (
+    crashes,
+    data,
+    endings,
+    experiment,
+    gpus,
+    images,
+    machines,
+    models,
+    nodes,
+    ranks,
+)
 from tuneplane_server.domain.reasons.entry import ReasonClass, ReasonEntry, Sign, Signal, Weight
 
 __all__ = ["REASONS", "ReasonClass", "ReasonEntry", "Sign", "Signal", "Weight", "fill"]
@@ -24,6 +35,7 @@ _ENTRIES: tuple[ReasonEntry, ...] = (
     *ranks.ENTRIES,
     *crashes.ENTRIES,
     *images.ENTRIES,
+    *nodes.ENTRIES,
     *endings.ENTRIES,
 )
 REASONS: dict[str, ReasonEntry] = {entry.code: entry for entry in _ENTRIES}
