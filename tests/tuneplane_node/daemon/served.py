@@ -11,7 +11,9 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, override
+from typing import Any, cast, override
+
+from starlette.types import ASGIApp
 
 from tests.tuneplane_node.bench import PATIENCE, Bench, until
 from tuneplane_node.agent_token import AgentToken
@@ -35,6 +37,7 @@ class ServedNode:
         node_id: str = "0123456789ab",
         version: str = VERSION,
         context: ssl.SSLContext | None = None,
+        around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.storage_root = folder / "storage"
@@ -45,7 +48,9 @@ class ServedNode:
         self._context = context
         self._listener = serving.listen("127.0.0.1", 0)
         self.port: int = self._listener.getsockname()[1]
-        self._server = serving.Server(serving.server_config(self.node, AgentToken(TOKEN), context))
+        config = serving.server_config(self.node, AgentToken(TOKEN), context)
+        config.app = around(cast(ASGIApp, config.app))
+        self._server = serving.Server(config)
         self._serving: asyncio.Task[None] | None = None
         self._clients: list[NodeClient] = []
 

@@ -26,13 +26,13 @@ class Kept[T]:
         self._asked = -math.inf
         self._task: asyncio.Task[None] | None = None
 
-    async def get(self, wait: float = FIRST_SECONDS) -> T | None:
+    async def get(self) -> T | None:
         """None as long as there was no answer; only the first one is waited for, and not for long."""
         if self._task is None and time.monotonic() - self._asked >= self._seconds:
             self._asked = time.monotonic()
             self._task = asyncio.create_task(self._ask())
         if self._value is None and self._task is not None:
-            await asyncio.wait({self._task}, timeout=wait)
+            await asyncio.wait({self._task}, timeout=FIRST_SECONDS)
         return self._value
 
     async def close(self) -> None:
