@@ -117,7 +117,7 @@ def test_files_become_a_tree_with_sums() -> None:
         FileEntry(1, "outcome.json", 3, "ab"),
         FileEntry(2, "outcome.json", 4, "cd"),
     ]
-    shown = artifacts.present(Listing(files, [], "/srv/out", truncated=False))
+    shown = artifacts.present(Listing(files, [], [], "/srv/out", truncated=False))
     newest, first = shown["trees"]
     assert (newest["attempt"], newest["size"], newest["count"]) == (2, 4, 1)
     assert (first["size"], first["count"], [file["name"] for file in first["files"]]) == (123, 3, ["outcome.json"])
@@ -128,7 +128,7 @@ def test_files_become_a_tree_with_sums() -> None:
 
 def test_a_folder_with_very_many_files_shows_some_and_says_how_many_more() -> None:
     files = [FileEntry(1, f"out/{n:05}.txt", 1, None) for n in range(1000)]
-    (tree,) = artifacts.present(Listing(files, [], None, truncated=False))["trees"]
+    (tree,) = artifacts.present(Listing(files, [], [], None, truncated=False))["trees"]
     (folder,) = tree["folders"]
     assert (len(folder["files"]), folder["more"], folder["count"]) == (200, 800, 1000)
 

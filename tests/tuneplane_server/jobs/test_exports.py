@@ -16,9 +16,13 @@ from tuneplane_server.features.jobs.submission import Submissions
 
 
 @pytest.fixture(autouse=True)
-def runtime(api: Api) -> None:
+def runtime(harness: Harness) -> None:
+    place_runtime(harness)
+
+
+def place_runtime(harness: Harness) -> None:
     """The Python environment of TRL as a console of process mode looks for it."""
-    place = api.harness.services.settings.runtimes / "trl-1.16" / "bin"
+    place = harness.services.settings.runtimes / "trl-1.16" / "bin"
     place.mkdir(parents=True)
     (place / "python3").touch()
 

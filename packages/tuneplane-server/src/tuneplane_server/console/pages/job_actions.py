@@ -1,8 +1,8 @@
-"""The buttons of a job: cancel, pause, resume, retry, approve, reject. Each is a form that comes back to a job's page."""
+"""The buttons of a job: cancel, pause, resume, retry, export, approve, reject. Each is a form that comes back to a job's page."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Request
 from starlette.responses import RedirectResponse, Response
@@ -11,6 +11,7 @@ from tuneplane_server.console.i18n import _
 from tuneplane_server.console.pages.reader import Reader, services_of
 from tuneplane_server.features.accounts.deps import client_address
 from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.jobs.exporting import ExportWanted
 from tuneplane_server.features.jobs.steering import Asked
 from tuneplane_server.web.problems import refused
 
@@ -43,10 +44,24 @@ async def resume(
     from_step: Annotated[str, Form(max_length=20)] = "",
 ) -> Response:
     """To the page of the run that goes on: this one, or the new one."""
-    if from_step and not (from_step.isascii() and from_step.isdecimal()):
-        raise refused("request-invalid", _("a step is a whole number"), field="from_step")
-    step = int(from_step) if from_step else None
+    step = _step(from_step, "from_step")
     row = await services_of(request).steering.resume(_asked(request, reader, key), job_id, step=step)
+    return _to_job(row.id)
+
+
+@router.post("/export")
+async def export(
+    request: Request,
+    reader: Reader,
+    job_id: str,
+    key: Key = "",
+    step: Annotated[str, Form(max_length=20)] = "",
+    merge_lora: Annotated[str, Form(max_length=5)] = "",
+    dtype: Annotated[Literal["", "float32", "bfloat16", "float16"], Form()] = "",
+) -> Response:
+    """To the page of the run that exports."""
+    wanted = ExportWanted(step=_step(step, "step"), merge_lora=merge_lora == "yes", dtype=dtype or None)
+    row = await services_of(request).exports.export(_asked(request, reader, key), job_id, wanted)
     return _to_job(row.id)
 
 
@@ -76,6 +91,12 @@ async def reject(
         raise refused("request-invalid", _("say why, so that its owner knows what to change"), field="why")
     await services_of(request).steering.reject(reader, job_id, why.strip(), address=client_address(request))
     return _after_decision(job_id, back)
+
+
+def _step(text: str, field: str) -> int | None:
+    if text and not (text.isascii() and text.isdecimal()):
+        raise refused("request-invalid", _("a step is a whole number"), field=field)
+    return int(text) if text else None
 
 
 def _asked(request: Request, reader: Principal, key: str) -> Asked:

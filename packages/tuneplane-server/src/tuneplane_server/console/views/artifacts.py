@@ -11,10 +11,11 @@ _SHOWN = 200  # files of one folder that are listed; a browser with many thousan
 
 
 def present(listing: Listing) -> dict[str, Any]:
-    """{checkpoints, trees, out_dir, truncated}; newest attempt first, its newest checkpoint first."""
+    """{checkpoints, exports, trees, out_dir, truncated}; newest attempt first, its newest checkpoint first."""
     attempts = sorted({file.attempt for file in listing.files}, reverse=True)
     return {
         "checkpoints": sorted(listing.checkpoints, key=lambda one: (one.attempt, one.step), reverse=True),
+        "exports": sorted(listing.exports, key=lambda one: one.attempt, reverse=True),
         "trees": [_tree(attempt, [file for file in listing.files if file.attempt == attempt]) for attempt in attempts],
         "out_dir": listing.out_dir,
         "truncated": listing.truncated,

@@ -68,6 +68,11 @@ class JobExports:
         self._jobs, self._submissions, self._catalog, self._hardware = jobs, submissions, catalog, hardware
         self._runs, self._checkpoints = runs, checkpoints
 
+    def offers(self, row: JobRow) -> bool:
+        """Whether a run of this recipe can be exported when it is over, whatever it has saved."""
+        entry = self._catalog.entry(row.recipe)
+        return entry is not None and "export" in entry["manifest"]["lifecycle"] and not row.spec["spec"].get("action")
+
     async def export(self, asked: Asked, job_id: str, wanted: ExportWanted) -> JobRow:
         """The run that exports; it is its owner's, as one that repeats would be. Raises `checkpoint-missing`, `checkpoint-incomplete`,
         `export-impossible`, and what admission refuses."""
@@ -85,10 +90,10 @@ class JobExports:
 
     async def _spec(self, asked: Asked, row: JobRow, wanted: ExportWanted) -> tuple[dict[str, Any], int | None]:
         entry = self._catalog.entry(row.recipe)
-        if entry is None or "export" not in entry["manifest"]["lifecycle"]:
-            raise RefusedError([no_export(row.recipe)])
         if row.spec["spec"].get("action"):
             raise refused("export-impossible", _("run {id} is an export itself").format(id=row.id))
+        if entry is None or "export" not in entry["manifest"]["lifecycle"]:
+            raise RefusedError([no_export(row.recipe)])
         source = await self._source(asked, row, wanted.step)
         pool = await self._pool(row, entry["manifest"], source, wanted)
         return _jobspec(row, entry, source, pool, wanted), wanted.step
