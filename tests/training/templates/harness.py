@@ -62,6 +62,7 @@ class Job:
     hyperparams: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)  # as the runner sets it: data, model, resume point
     cpus: int = 1
+    action: dict[str, Any] | None = None  # of the capsule: what it does instead of training
 
 
 def run(job: Job, runtime: Path, root: Path, machine: adapters.Machine | None = None) -> Run:
@@ -88,6 +89,16 @@ class Warm:
         cwd = root / "work" / command.cwd_relative
         code = self._ask({"argv": command.argv, "cwd": str(cwd), "env": environment, "log": str(log)})["code"]
         return ended(job, root, command, code, log.read_text(encoding="utf-8"))
+
+    def script(self, text: str, root: Path, *arguments: Path) -> str:
+        """What a few lines of Python print, with the same imports at hand."""
+        file, log = root / "script.py", root / "script.log"
+        file.write_text(text)
+        argv = [str(self.runtime / "bin/python"), str(file), *map(str, arguments)]
+        wanted = {"argv": argv, "cwd": str(root), "env": {"HF_HUB_OFFLINE": "1"}, "log": str(log)}
+        code = self._ask(wanted)["code"]
+        assert code == 0, log.read_text(encoding="utf-8")[-6000:]
+        return log.read_text(encoding="utf-8")
 
     def _ask(self, wanted: dict[str, Any]) -> dict[str, Any]:
         assert self.process.stdin is not None
@@ -157,6 +168,7 @@ def prepare(job: Job, work: Path, out: Path) -> dict[str, Any]:
             "adapter_options": manifest["adapter_options"],
             "param_paths": {name: param["path"] for name, param in manifest["params"].items()},
         },
+        "action": job.action,
         "paths": {"out_dir": str(out)},
     }
 
@@ -176,6 +188,7 @@ def compiled(
     )
     command = adapters.compile(capsule, machine)
     for name, text in command.files.items():
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
         (work / name).write_text(text, encoding="utf-8")
     environment = {
         "PATH": f"{runtime / 'bin'}:{os.environ['PATH']}",

@@ -12,9 +12,25 @@ import pytest
 from tests.services.ports import free_port
 from tests.training.templates.harness import Job, Run, Warm, collect, launch, prepare, run
 from tuneplane import adapters
+from tuneplane.runner.export_layouts import export_layout
 
 pytestmark = pytest.mark.timeout(900)
 ODD = "a b 'c' \"d\" $HOME $(id) e=f\n\t训练 🚀 \u2028 \\"
+# How far the logits of the export are from those of base and adapter, and these from those of the base alone.
+COMPARE = """
+import json, sys, torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+base, adapter, merged = sys.argv[1:]
+def logits(model):
+    tokens = AutoTokenizer.from_pretrained(merged)("Name three primes: 2, 3, 5.", return_tensors="pt")
+    with torch.no_grad():
+        return model.eval()(input_ids=tokens["input_ids"]).logits
+load = AutoModelForCausalLM.from_pretrained
+alone = logits(load(base))
+tuned = logits(PeftModel.from_pretrained(load(base), adapter))
+print(json.dumps([(logits(load(merged)) - tuned).abs().max().item(), (tuned - alone).abs().max().item()]))
+"""
 PARQUET = """
 import sys
 from datasets import load_dataset
@@ -51,14 +67,35 @@ def test_data_that_is_not_there_is_named(warm: Warm, tmp_path: Path) -> None:
         warm.run(job, tmp_path / "run")
 
 
-def test_lora_trains_an_adapter_alone(base: Run, warm: Warm, tmp_path: Path) -> None:
-    config = {"max_steps": 2, "use_peft": True, "lora_r": 4, "lora_target_modules": ["q_proj", "v_proj"]}
-    job = Job("trl/sft", config, env={"BASE_MODEL_DIR": str(base.out / "model")})
-    done = warm.run(job, tmp_path)
+def test_lora_trains_an_adapter_alone_and_its_export_is_the_base_of_a_next_run(
+    base: Run, warm: Warm, tmp_path: Path
+) -> None:
+    config: dict[str, Any] = {
+        "max_steps": 2,
+        "use_peft": True,
+        "lora_r": 4,
+        "lora_target_modules": ["q_proj", "v_proj"],
+    }
+    job = Job("trl/sft", {**config, "learning_rate": 0.02}, env={"BASE_MODEL_DIR": str(base.out / "model")})
+    (tmp_path / "run").mkdir()
+    done = warm.run(job, tmp_path / "run")
     assert (done.out / "model/adapter_model.safetensors").is_file()
     assert not (done.out / "model/model.safetensors").exists()
     facts = next(event["data"] for event in done.events if event["event"] == "hyperparams")
     assert 0 < facts["model_trainable_parameters"] < facts["model_parameters"] / 10
+
+    layout = export_layout(str(done.checkpoint(2)))
+    action = {"kind": "export", "source": str(done.checkpoint(2)), **layout._asdict(), "run": "0" * 16, "step": 2}
+    (tmp_path / "export").mkdir()
+    exported = warm.run(Job("trl/sft", action={**action, "name": "merged", "merge_lora": True}), tmp_path / "export")
+    model = exported.out / "exports/merged"
+    assert not list(model.glob("adapter_*"))
+    said = warm.script(COMPARE, tmp_path, base.out / "model", done.checkpoint(2), model).splitlines()[-1]
+    apart, moved = json.loads(said)
+    assert apart < 1e-5 < 1e-3 < moved, "the merged model is the base with its adapter, and not the base"
+    (tmp_path / "next").mkdir()
+    env = {"BASE_MODEL_DIR": str(model)}
+    assert warm.run(Job("trl/sft", {"max_steps": 1}, env=env), tmp_path / "next").curves["train/loss"]
 
 
 def test_set_values_and_odd_texts_reach_trls_own_config(base: Run, warm: Warm, tmp_path: Path) -> None:
