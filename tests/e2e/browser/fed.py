@@ -119,7 +119,9 @@ class FedConsole:
         self.tokens = {run: await harness.services.ingest.issue(run, 1) for run in self.runs}
         app = Api.over(harness).app
         listener = socket.create_server(("127.0.0.1", 0))  # who comes before the server listens waits in its line
-        self._server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+        # Whoever follows a run when the test is over need not be waited for.
+        config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
+        self._server = uvicorn.Server(config)
         serving = asyncio.create_task(self._server.serve([listener]))
         port = listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"

@@ -185,9 +185,9 @@ def test_keyboard_language_and_colours(signed_in: Page, job: Job) -> None:
     assert signed_in.evaluate("document.documentElement.dataset.theme") == "dark"
     signed_in.get_by_role("button", name="中文").click()
     expect(signed_in.locator("#tabs")).to_contain_text("事件")
+    signed_in.wait_for_load_state()  # it is loaded anew, and hears no key before its modules are there
     assert signed_in.evaluate("document.documentElement.dataset.theme") == "dark"
-    signed_in.keyboard.press("g")
-    signed_in.keyboard.press("j")
+    signed_in.keyboard.type("gj")
     signed_in.wait_for_url("**/jobs")
 
 

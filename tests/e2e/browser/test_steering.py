@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.e2e.browser.conftest import Complaints
 from tests.e2e.harness import USER, Client, wait_until
-from tests.e2e.trainers import counting, said, submit_counting
+from tests.e2e.trainers import counting, submit_counting
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -42,7 +42,7 @@ def signed_in(page: Page, client: Client) -> Page:
 
 def test_a_job_is_paused_resumed_and_followed_by_buttons(signed_in: Page, client: Client, control: Path) -> None:
     run = submit_counting(client, "count", control, COUNT=4, SAVE=2, HOLD=3)
-    wait_until("it holds at step 3", lambda: "step 3" in said(client, run))
+    wait_until("it holds at step 3", lambda: "step 3" in client.printed(run))
     signed_in.goto(f"{client.console.url}/jobs/{run}")
     signed_in.get_by_role("button", name="Pause", exact=True).click()
     signed_in.get_by_role("button", name="No, go back").click()
@@ -71,10 +71,9 @@ def test_a_job_is_paused_resumed_and_followed_by_buttons(signed_in: Page, client
 
 def test_the_queue_shows_who_holds_what_and_is_reached_by_keys(signed_in: Page, client: Client, control: Path) -> None:
     holder = submit_counting(client, "count", control, COUNT=2, HOLD=1, profile="h200:5")
-    wait_until("it holds", lambda: "step 1" in said(client, holder))
+    wait_until("it holds", lambda: "step 1" in client.printed(holder))
     waiting = submit_counting(client, "count", control, COUNT=1, profile="h200:8")
-    signed_in.keyboard.press("g")
-    signed_in.keyboard.press("q")
+    signed_in.keyboard.type("gq")
     signed_in.wait_for_url("**/queue")
     expect(signed_in.locator(f"#line-{waiting}")).to_contain_text("needs 8 h200 on one node", ignore_case=True)
     expect(signed_in.locator(".cards .held")).to_have_count(5)

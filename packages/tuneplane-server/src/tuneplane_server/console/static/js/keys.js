@@ -4,7 +4,7 @@ import { showHelp } from "./dialogs.js";
 import { nextTheme } from "./theme.js";
 
 const PLACES = { j: "/jobs", q: "/queue", t: "/settings/tokens" };
-const SEQUENCE_MS = 900;
+const SEQUENCE_MS = 1500;
 let waitingSince = 0;
 
 export function startKeys() {
