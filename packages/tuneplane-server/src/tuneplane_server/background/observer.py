@@ -72,7 +72,11 @@ class Observer:
             await self._alive(row, lease, observation, outcome)
         else:
             verdict = await self._verdict(row, observation, outcome)
-            await self._ended(row, lease, verdict, observation.detail, outcome)
+            if follows(verdict) and 0 < len(observation.members) < len(_handle(row).nodes):
+                # What the one met whose end it was cannot be asked. When its node is given up, that is known, too.
+                await self._not_seen(row, lease, observation, outcome)
+            else:
+                await self._ended(row, lease, verdict, observation.detail, outcome)
 
     async def _not_seen(
         self, row: JobRow, lease: Lease, observation: Observation, outcome: dict[str, Any] | None
@@ -96,7 +100,8 @@ class Observer:
         """The trainer has ended, the runner still sends. It has a deadline, so that nothing hangs for ever."""
         if row.phase != Phase.FINISHING:
             verdict = await self._verdict(row, observation, outcome)
-            if len(_handle(row).nodes) > 1 and follows(verdict) and self._is_fresh(outcome):
+            silent = observation.presence == "unknown" or not observation.running
+            if len(_handle(row).nodes) > 1 and follows(verdict) and (silent or self._is_fresh(outcome)):
                 return  # the machine whose end it met has not told its own yet
             await self._writer.apply(row, lease, Event.OUTCOME, verdict=verdict, also=_keep(outcome))
         elif self._age(row.phase_since) > DRAIN_SECONDS + DRAIN_MARGIN_SECONDS:

@@ -107,11 +107,12 @@ def observation_of(members: Sequence[Member]) -> Observation:
             members=ends,
         )
     last = failed or ended[0]
+    about = unknown or last
     return Observation(
         "absent" if all(member.state in _GONE for member in members) else "present",
         exit=last.exit,
         started_at=started,
-        detail=_placed(last, members) if last.detail else "",
+        detail=_placed(about, members) if about.detail else "",
         output=last.output,
         members=ends,
     )
