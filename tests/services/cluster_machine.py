@@ -24,10 +24,11 @@ MANAGEMENT, FABRIC = "eth0", "eth1"
 _BOOT = textwrap.dedent("""\
     set -e
     hostname "$1"
-    mount --rbind /sys/fs/cgroup "$2"
+    mount --rbind /sys/fs/cgroup "$2/cgroup"
     mount -t sysfs sysfs /sys
-    mount --rbind "$2" /sys/fs/cgroup
-    mount --bind "$3" /etc/hosts
+    mount --rbind "$2/cgroup" /sys/fs/cgroup
+    mount --bind "$2/hosts" /etc/hosts
+    mount --bind "$2/resolv.conf" /etc/resolv.conf
     ip link set lo up
     echo up
     exec sleep infinity >/dev/null
@@ -104,11 +105,14 @@ def entrance(holder: ProcessId) -> list[str]:
     return ["nsenter", f"--target={holder.pid}", "--net", "--mount", "--uts", "--"]
 
 
-def boot(name: str, owner: str, folder: Path, hosts: Path) -> ProcessId:
-    """The holder of a new machine without cables. `hosts`: its /etc/hosts."""
-    folder.mkdir()
+def boot(name: str, owner: str, folder: Path) -> ProcessId:
+    """The holder of a new machine without cables. `folder` will hold its `hosts` and its `resolv.conf`."""
+    (folder / "cgroup").mkdir()
+    (folder / "hosts").touch()
+    # Refused at once, where the host's name server would be waited for.
+    (folder / "resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")
     process = subprocess.Popen(
-        ["unshare", "--net", "--mount", "--uts", "--", "sh", "-c", _BOOT, "sh", name, str(folder), str(hosts)],
+        ["unshare", "--net", "--mount", "--uts", "--", "sh", "-c", _BOOT, "sh", name, str(folder)],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         env={**os.environ, OWNER: owner}, text=True,
     )  # fmt: skip

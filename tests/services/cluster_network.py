@@ -44,10 +44,9 @@ class Network:
     def machine(self, name: str) -> Machine:
         """Boot another machine and plug it in. Every machine resolves its own name to 127.0.1.1, as Debian sets it up."""
         index = len(self.machines) + 1
-        hosts = self.folder / f"hosts-{name}"
-        known = "".join(f"{item.address} {item.name}\n" for item in self.machines.values())
-        hosts.write_text(f"127.0.0.1 localhost\n127.0.1.1 {name}\n{self.address} console.test\n{known}")
-        holder = boot(name, self.owner, self.folder / f"machine-{name}", hosts)
+        folder = self.folder / f"machine-{name}"
+        folder.mkdir()
+        holder = boot(name, self.owner, folder)
         cables = {}
         for interface, bridge in ((MANAGEMENT, "management"), (FABRIC, "fabric")):
             cables[interface] = port = f"{bridge}-{index}"
@@ -60,7 +59,18 @@ class Network:
             made.run("ip", "link", "set", interface, "up")
         made.run("ip", "route", "add", "default", "via", self.address)
         self.machines[name] = made
+        self._tell_names()
         return made
+
+    def _tell_names(self) -> None:
+        """Every machine knows the others by name, and its own as 127.0.1.1; nobody asks a name server that is not there."""
+        known = [f"127.0.0.1 localhost\n{self.address} console.test\n"]
+        known += [
+            f"{item.address} {item.name}\n{item.fabric_address} {item.name}-fabric\n" for item in self.machines.values()
+        ]
+        for name in self.machines:
+            hosts = self.folder / f"machine-{name}" / "hosts"
+            hosts.write_text("".join([f"127.0.1.1 {name}\n", *known]))  # in place: it is mounted there
 
     def close(self) -> None:
         """End everything in it, and it."""
@@ -74,7 +84,8 @@ def create(session: ServiceSession) -> Network:
     end = [sys.executable, "-m", "tests.services.cluster_end", owner]
     folder = session.own(_record(owner), Service(facts={}, after_stop=[end]))
     try:
-        switch = boot("switch", owner, folder / "switch", Path("/etc/hosts"))
+        (folder / "switch").mkdir()
+        switch = boot("switch", owner, folder / "switch")
         return Network(session, owner, folder, switch, _wire(switch, owner))
     except (OSError, ServiceMissingError) as problem:
         session.end(_record(owner))
