@@ -70,6 +70,23 @@ def test_a_method_trains_and_its_metrics_are_seen(method: str, client: Client, t
         assert {item["kind"] for item in samples} == {"preference"}
 
 
+def test_a_checkpoint_is_evaluated_and_its_report_read(
+    client: Client, trained: Callable[[str], str], framework_env: Callable[[str], Path]
+) -> None:
+    """lm-eval itself on what TRL has left, without an experiment for it: `tp eval` sends the packaged template."""
+    run = trained("trl/sft")
+    options = ("--suite", "smoke", "--limit", "8", "--image", str(framework_env("lm-eval")), "--profile", "cpu")
+    found = client.tp("eval", run, *options, "--wait", "--json", timeout=480).json
+    steps = [point["step"] for point in client.api(f"/jobs/{run}/artifacts")["checkpoints"] if point["complete"]]
+    assert (found["model"]["run"], found["model"]["step"]) == (run, max(steps))
+    ((task, figure),) = [(task, figure) for task in found["tasks"] for figure in task["figures"]]
+    assert (task["task"], task["n"], task["total"], figure["name"]) == ("arithmetic_sample", 8, 40, "acc")
+    assert figure["low"] <= figure["value"] <= figure["high"]
+    assert client.curve(found["run"], "validation/score") == [(0, pytest.approx(found["score"]))]
+    assert [item["run"] for item in client.tp("bench", "ls", "--model", run, "--json").json["items"]] == [found["run"]]
+    assert "8/40" in client.tp("bench", "show", found["run"]).out
+
+
 def test_sft_leaves_a_checkpoint_that_generates(
     client: Client, trained: Callable[[str], str], training_runtime: Path
 ) -> None:

@@ -13,6 +13,10 @@ import pytest
 from tests.training.templates.harness import Job, Run, Warm, collect, launch, prepare
 from tests.training.templates.judge_server import Judge, answer_in, judge_server
 from tuneplane import adapters
+from tuneplane_server.domain.evaluation import compare
+from tuneplane_server.features.evaluation.kept import report_of as report_kept
+from tuneplane_server.features.evaluation.kept import score_of
+from tuneplane_server.features.evaluation.reading import parse_report
 
 pytestmark = [pytest.mark.training, pytest.mark.timeout(900)]
 METHOD = "evalkit/benchmark"
@@ -47,10 +51,19 @@ def runtime(framework_env: Callable[[str], Path]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def measured(runtime: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The template with a group of tasks of one's own beside the sample: multiple choice, and answers that are generated."""
+def adapters_dir(warm: Warm, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """LoRA adapters that a short training left; they name their base model, which is in the same out dir."""
+    config = {"max_steps": 1, "use_peft": True, "lora_r": 4, "lora_target_modules": ["q_proj", "v_proj"]}
+    return warm.run(Job("trl/sft", config), tmp_path_factory.mktemp("adapters")).out / "model"
+
+
+@pytest.fixture(scope="module")
+def measured(runtime: Path, adapters_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The template with a group of tasks of one's own beside the sample: multiple choice, and answers that are generated. The model
+    are adapters over a tiny one."""
     root = tmp_path_factory.mktemp("evalkit")
-    job = Job(METHOD, {"tasks": ["arithmetic_sample", "sums"], "limit": 12, "samples": 3, "confidence": 0.9})
+    config = {"tasks": ["arithmetic_sample", "sums"], "limit": 12, "samples": 3, "confidence": 0.9}
+    job = Job(METHOD, config, env={"INIT_MODEL_DIR": str(adapters_dir)})
     capsule = prepare(job, root / "work", root / "out")
     tasks = root / "work/lab/experiments/first/tasks"
     for name in ("a", "b"):
@@ -86,10 +99,11 @@ def test_a_group_counts_the_rows_of_its_parts(measured: Run) -> None:
     assert [(figure["name"], figure["filter"]) for figure in tasks["sums_a"]["figures"]] == [("exact_match", "number")]
 
 
-def test_the_report_says_what_was_measured_and_with_what(measured: Run) -> None:
+def test_the_report_says_what_was_measured_and_with_what(measured: Run, adapters_dir: Path) -> None:
     report = report_of(measured)
     assert (report["apiVersion"], report["runner"]) == ("tuneplane/evaluation-report/v1", "lm-eval")
-    assert report["model"]["given"] is False
+    assert (report["model"]["given"], report["model"]["name"]) == (True, str(adapters_dir))
+    assert report["model"]["base"] == str(adapters_dir.parent / "tiny-model")
     assert report["model"]["parameters"] > 1000
     assert {"torch", "transformers", "lm_eval", "datasets", "python"} <= set(report["versions"])
     assert (report["settings"]["limit"], report["settings"]["apply_chat_template"]) == (12, False)
@@ -108,6 +122,24 @@ def test_figures_and_answers_are_seen_in_the_console(measured: Run) -> None:
     assert {sample["kind"] for sample in measured.samples} == {"completion"}
     assert len(measured.samples) == 9  # three of each task
     assert any("What is" in sample["data"]["prompt"] for sample in measured.samples)
+
+
+def test_the_console_takes_the_report_as_it_is(measured: Run) -> None:
+    """What it keeps, and what it works out anew, are the template's own figures."""
+    found = parse_report((measured.out / "evaluations/report.json").read_bytes(), "06fq9k2mc8v1x3ra")
+    assert found.problem is None
+    assert found.report is not None
+    assert score_of(found.report) == pytest.approx(measured.curves["validation/score"][0][1])
+    theirs = {(task["task"], item["name"]): item for task in report_of(measured)["tasks"] for item in task["figures"]}
+    ours = {(task["task"], item["name"]): item for task in found.report["tasks"] for item in task["figures"]}
+    assert {key: (item["low"], item["high"]) for key, item in ours.items()} == {
+        key: (item["low"] and pytest.approx(item["low"]), item["high"] and pytest.approx(item["high"]))
+        for key, item in theirs.items()
+    }
+    rows = compare([report_kept(found.report)] * 2, 0.9)
+    assert [(row.task, cell.mismatches) for row in rows for cell in row.cells[1:]] == [
+        (task["task"], ()) for task in found.report["tasks"]
+    ]
 
 
 @pytest.fixture
@@ -140,6 +172,7 @@ def test_refusals_are_counted_of_harmful_and_of_benign_questions(warm: Warm, tmp
     """A model that knows nothing refuses nothing."""
     done = warm.run(Job(METHOD, {"runner": "safety", "max_new_tokens": 4, "tasks": []}), tmp_path)
     tasks = {task["task"]: task for task in report_of(done)["tasks"]}
+    assert report_of(done)["model"]["given"] is False
     assert {
         name: (task["n"], task["figures"][0]["name"], task["figures"][0]["value"]) for name, task in tasks.items()
     } == {
@@ -153,6 +186,21 @@ def test_refusals_are_counted_of_harmful_and_of_benign_questions(warm: Warm, tmp
 def test_without_a_judge_nothing_is_answered(warm: Warm, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="JUDGE_ENDPOINT"):
         warm.run(Job(METHOD, {"runner": "judge", "tasks": []}), tmp_path)
+
+
+def test_adapters_answer_too(warm: Warm, adapters_dir: Path, tmp_path: Path) -> None:
+    config = {"runner": "safety", "max_new_tokens": 2, "limit": 4, "tasks": []}
+    done = warm.run(Job(METHOD, config, env={"INIT_MODEL_DIR": str(adapters_dir)}), tmp_path)
+    assert report_of(done)["model"]["base"] == str(adapters_dir.parent / "tiny-model")
+    assert sum(task["n"] for task in report_of(done)["tasks"]) == 4
+
+
+def test_adapters_whose_base_model_is_elsewhere_are_told_to_be_merged(warm: Warm, tmp_path: Path) -> None:
+    (tmp_path / "adapters").mkdir()
+    (tmp_path / "adapters/adapter_config.json").write_text('{"base_model_name_or_path": "/nowhere/base"}')
+    job = Job(METHOD, {"runner": "safety", "tasks": []}, env={"INIT_MODEL_DIR": str(tmp_path / "adapters")})
+    with pytest.raises(AssertionError, match=r"base model /nowhere/base is not on this machine: .* tp export"):
+        warm.run(job, tmp_path / "run")
 
 
 def test_nothing_to_evaluate_is_said(warm: Warm, tmp_path: Path) -> None:

@@ -307,3 +307,17 @@ def test_suites_need_no_console(tp: Tp) -> None:
     found = tp("bench", "suites", "--json").json
     assert {pack for suite in found["suites"] for pack in suite["packs"]} <= set(found["packs"])
     assert "general" in {suite["name"] for suite in found["suites"]}
+
+
+def test_adapters_are_evaluated_over_the_base_model_of_their_run(tp: Tp, ready: ScriptedConsole) -> None:
+    ready.add_job(OTHER, spec={"spec": {"model": {"base": "hf:Qwen/Qwen3-0.6B"}}})
+    found: list[dict[str, Any]] = []
+    artifacts = {"files": found, "checkpoints": [], "out_dir": None, "truncated": False}
+    ready.on(OTHER, "/artifacts", lambda _request: as_json(artifacts))
+    tp("eval", OTHER, "--suite", "smoke", *CPU)
+    found.append({"attempt": 1, "path": "checkpoints/checkpoint-4/adapter_config.json", "size": 9, "sha256": None})
+    tp("eval", OTHER, "--suite", "smoke", *CPU)
+    assert [spec["spec"]["model"] for _key, spec in ready.submitted] == [
+        {"base": f"run/{OTHER}/checkpoint"},
+        {"base": "hf:Qwen/Qwen3-0.6B", "init_from": f"run/{OTHER}/checkpoint"},
+    ]

@@ -41,8 +41,8 @@ def start(target: str, wanted: Wanted, given: dict[str, Any]) -> int | None:
     title = ", ".join([*wanted.suites, *_tasks(given)]) or wanted.experiment or ""
     options = {
         **given,
-        "model": found.ref,
-        "init_from": None,
+        "model": found.base or found.ref,
+        "init_from": found.ref if found.base else None,
         "train_data": None,
         "observability": None,
         "observability_url": None,

@@ -8,16 +8,20 @@ import click
 
 from tuneplane.cli.job.ids import find_job
 from tuneplane.client.http import Console
+from tuneplane.client.types import Job
 from tuneplane.contract.names import parse_hub_ref, parse_run_ref
 from tuneplane.i18n import _
 
 
 class Target(NamedTuple):
-    """`ref`: as the JobSpec has it. `project`: the run's own, None for a model. `shown`: in the name of the job."""
+    """`ref`: as the JobSpec has it. `project`: the run's own, None for a model. `shown`: in the name of the job. `base`: the model that
+    adapters of a run belong to; it is not among what they name when it lies on another machine or under another mount.
+    """
 
     ref: str
     project: str | None
     shown: str
+    base: str | None = None
 
 
 def is_model(text: str) -> bool:
@@ -38,15 +42,21 @@ def find_target(console: Console, text: str, step: int | None) -> Target:
     if named is not None and step is not None:
         raise click.UsageError(_("give the step in the reference or with --step, not both"))
     job = console.job(run)
+    ref = text if named is not None else f"run/{run}/checkpoint" + ("" if step is None else f"@step={step}")
     name = job.get("display_name") or job["experiment"]
-    if named is not None:
-        return Target(text, job["project"], name if named.step is None else f"{name} · {named.step}")
-    ref = f"run/{run}/checkpoint"
-    return (
-        Target(ref, job["project"], name)
-        if step is None
-        else Target(f"{ref}@step={step}", job["project"], f"{name} · {step}")
-    )
+    of_step = step if named is None else named.step
+    shown = name if of_step is None else f"{name} · {of_step}"
+    return Target(ref, job["project"], shown, _base_of_adapters(console, job))
+
+
+def _base_of_adapters(console: Console, job: Job) -> str | None:
+    """The base model of the run's JobSpec, when what the run left are adapters."""
+    model = ((job.get("spec") or {}).get("spec") or {}).get("model") or {}
+    base: str | None = model.get("base")
+    if base is None:
+        return None
+    files = console.artifacts(job["id"])["files"]
+    return base if any(file["path"].endswith("/adapter_config.json") for file in files) else None
 
 
 def _check_id(text: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from peft import PeftModel
 from settings import Settings
 from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
@@ -29,10 +30,14 @@ def answer_all(rows: list[dict[str, Any]], settings: Settings, model: dict[str, 
     if settings.backend != "hf":
         raise SystemExit(f"runner {settings.runner} answers with transformers: set backend: hf")
     options = {"revision": model["revision"], "trust_remote_code": settings.trust_remote_code}
-    tokenizer = AutoTokenizer.from_pretrained(model["name"], padding_side="left", **options)
+    tokenizer = AutoTokenizer.from_pretrained(model["tokenizer"], padding_side="left", **options)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     placed = {"device_map": "auto"} if torch.cuda.is_available() else {}
-    network = AutoModelForCausalLM.from_pretrained(model["name"], dtype=settings.dtype, **options, **placed).eval()
+    source = model["base"] or model["name"]
+    network = AutoModelForCausalLM.from_pretrained(source, dtype=settings.dtype, **options, **placed)
+    if model["base"]:
+        network = PeftModel.from_pretrained(network, model["name"])
+    network.eval()
     model["parameters"] = network.num_parameters()
     set_seed(settings.seed)
     sampling = (

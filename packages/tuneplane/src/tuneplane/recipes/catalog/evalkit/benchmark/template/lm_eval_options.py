@@ -8,10 +8,16 @@ from settings import Settings
 
 def model_arguments(settings: Settings, model: dict[str, Any]) -> dict[str, Any]:
     arguments: dict[str, Any] = {
-        "pretrained": model["name"],
+        "pretrained": model["base"] or model["name"],
         "dtype": settings.dtype,
         "trust_remote_code": settings.trust_remote_code,
     }
+    if model["base"] and settings.backend != "hf":
+        raise SystemExit(
+            f"backend {settings.backend} takes no adapters here: set backend: hf, or merge them first, with tp export"
+        )
+    if model["base"]:
+        arguments |= {"peft": model["name"], "tokenizer": model["tokenizer"]}
     if model["revision"]:
         arguments["revision"] = model["revision"]
     if settings.max_length:

@@ -16,14 +16,37 @@ CHAT_TEMPLATE = (
 
 
 def find_model(out: Path, seed: int, trust_remote_code: bool) -> dict[str, Any]:
-    """`name` (a path, or a name on the hub), `revision`, and whether its tokenizer has a chat template."""
+    """`name` (a path, or a name on the hub), `revision`, and whether its tokenizer has a chat template.
+
+    `base`: of adapters (LoRA) the model that they belong to, None for a whole model. `tokenizer`: where it is.
+    """
     source = os.environ.get("INIT_MODEL_DIR") or os.environ.get("BASE_MODEL_DIR")
     given = bool(source)
     if not source:
         source = str(make_tiny(out / "tiny-model", seed))
     name, _, revision = (source, "", "") if Path(source).is_dir() else source.partition("@")
-    tokenizer = AutoTokenizer.from_pretrained(name, revision=revision or None, trust_remote_code=trust_remote_code)
-    return {"name": name, "revision": revision or None, "given": given, "chat_template": bool(tokenizer.chat_template)}
+    base = base_of(Path(name))
+    words = name if base is None or (Path(name) / "tokenizer_config.json").is_file() else base
+    tokenizer = AutoTokenizer.from_pretrained(words, revision=revision or None, trust_remote_code=trust_remote_code)
+    return {
+        "name": name, "revision": revision or None, "given": given, "chat_template": bool(tokenizer.chat_template), "base": base,
+        "tokenizer": words,
+    }  # fmt: skip
+
+
+def base_of(directory: Path) -> str | None:
+    """The base of a directory of adapters: the job's own base model, else the one that they name. `SystemExit` when it is not here."""
+    described = directory / "adapter_config.json"
+    if not described.is_file() or (directory / "config.json").is_file():
+        return None
+    base = os.environ.get("BASE_MODEL_DIR")
+    if not base or Path(base) == directory:
+        base = json.loads(described.read_text(encoding="utf-8"))["base_model_name_or_path"]
+    if base.startswith("/") and not Path(base).is_dir():
+        raise SystemExit(
+            f"{directory} holds adapters, and their base model {base} is not on this machine: merge them first, with tp export"
+        )
+    return base
 
 
 def make_tiny(target: Path, seed: int) -> Path:
