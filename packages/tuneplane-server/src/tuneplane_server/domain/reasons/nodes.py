@@ -28,7 +28,7 @@ ENTRIES = (
         "capsule-unreadable",
         "infra",
         N_("the node {node} cannot read what the console wrote for the run"),
-        N_("check on that node that the storage root is mounted and that the user of tuneplane-node may read it"),
+        N_("check on that node that the storage root is mounted and that the user of its daemon may read it"),
         retry=True,
     ),
     ReasonEntry(
