@@ -30,7 +30,7 @@ print(len(names), "modules imported")
 SOURCE = ROOT / "packages/tuneplane/src"
 
 
-@pytest.fixture(scope="module", params=["3.9", "3.11"])
+@pytest.fixture(scope="module", params=["3.9", "3.11", "3.12"])
 def old_python(request: pytest.FixtureRequest) -> str:
     command = [str(ROOT / "scripts/find-python"), request.param]
     result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
