@@ -1,6 +1,6 @@
 """Scenario 34: after many short jobs through one real daemon everything is as it was after the first few.
 
-A hundred in the usual run, a thousand in `make chaos` or with TUNEPLANE_MANY_JOBS.
+A hundred in the usual run, a thousand in `make chaos` or with TUNEPLANE_CHAOS_JOBS.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tuneplane_node.engine.supervisor import procfs
 pytestmark = pytest.mark.services
 
 ROUNDS = int(os.environ.get("TUNEPLANE_CHAOS_ROUNDS") or 20)
-JOBS = int(os.environ.get("TUNEPLANE_MANY_JOBS") or (1000 if ROUNDS >= 200 else 100))
+JOBS = int(os.environ.get("TUNEPLANE_CHAOS_JOBS") or (1000 if ROUNDS >= 200 else 100))
 AT_ONCE = 5
 GROWTH_BYTES = 16 * 1024 * 1024  # a leak of 20 kB a job would be more
 
@@ -67,6 +67,9 @@ async def test_many_short_jobs_leave_a_daemon_as_it_was(daemon: Daemon, tmp_path
     before = Household(daemon.process.pid)
     await run_many(client, JOBS, "job")
     await before.is_as_it_was()
+    print(
+        f"{JOBS} jobs: {before.memory >> 20} MB before, {before.resident_bytes() >> 20} MB after, {before.files} files"
+    )
     assert await client.containers() == []
     assert names_in(tmp_path / "tmp") == []
     assert names_in(daemon.folder / "state/processes") == []

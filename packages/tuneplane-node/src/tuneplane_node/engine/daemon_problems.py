@@ -56,7 +56,7 @@ DAEMON_PROBLEMS: dict[str, Problem] = {
     "capsule-unreadable": Problem(
         "infra",
         N_("The file {path} cannot be read on the node."),
-        N_("Check that the storage root is mounted on the node and that the user of tuneplane-node may read it."),
+        N_("Check that the storage root is mounted on the node and that the daemon's user may read it."),
         retry=True,
     ),
     "launch-superseded": Problem(
@@ -134,7 +134,7 @@ DAEMON_PROBLEMS: dict[str, Problem] = {
     ),
     "port-taken": Problem(
         "infra",
-        N_("tuneplane-node cannot listen on {host} port {port}: {why}"),
+        N_("The daemon cannot listen on {host} port {port}: {why}"),
         N_("See who has the port (ss -ltnp), or choose another with TUNEPLANE_NODE_PORT."),
     ),
     "tls-files": Problem(
