@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.services.ports import free_port
 from tuneplane.adapters import Command, Machine
 from tuneplane.adapters.ray import ray_command
 
@@ -95,13 +96,16 @@ def own_address() -> str:
         return str(probe.getsockname()[0])
 
 
+def head_port() -> int:
+    """Ray gives its workers the ports from 10002 to 19999, and refuses a head in between."""
+    return next(port for port in iter(free_port, 0) if port > 19_999)
+
+
 def test_two_machines_are_one_cluster_until_the_driver_has_ended(
     framework_env: Callable[[str], Path], tmp_path: Path
 ) -> None:
     python, address = str(framework_env("verl") / "bin/python"), own_address()
-    with socket.socket() as free:
-        free.bind((address, 0))
-        port = free.getsockname()[1]
+    port = head_port()
     works = [tmp_path / "machine-0", tmp_path / "machine-1"]
     logs = [tmp_path / "0.log", tmp_path / "1.log"]
     driver = [python, "-c", DRIVER, "a 'b' $c\n"]
