@@ -18,6 +18,7 @@ from tests.training.templates.harness import Curve, Job, compiled, prepare
 from tuneplane import adapters
 from tuneplane.recipes import index
 from tuneplane.runner.checkpoints import problem_of
+from tuneplane.runner.export_layouts import export_layout
 from tuneplane.runner.metric_names import MetricNames
 from tuneplane.runner.tails.json_lines import JsonLinesTail
 
@@ -153,3 +154,25 @@ def test_two_machines_train_as_one_under_torchrun(trained: Trained, framework_en
     assert [process.returncode for process in processes] == [0, 0], "\n".join(text[-3000:] for text in said)
     assert "world_size: 2" in said[0]
     assert [step for step, _ in trained.curves("two", "ms-swift/sft")["train/loss"]] == [1, 2]
+
+
+def test_an_adapter_is_merged_by_swift_export(trained: Trained, framework_env: Callable[[str], Path]) -> None:
+    """By the whole command of an export job: ms-swift's converter, then the check and the name."""
+    python, root = framework_env("ms-swift") / "bin/python", trained.root / "export"
+    root.mkdir()
+    checkpoint = trained.out("ms-swift/sft") / "checkpoints/checkpoint-4"
+    layout = export_layout(str(checkpoint))
+    assert (layout.layout, layout.adapter) == ("hf-adapter", True)
+    action = {"kind": "export", "source": str(checkpoint), **layout._asdict(), "run": "0" * 16, "step": 4}
+    job = Job("ms-swift/sft", action={**action, "name": "merged", "merge_lora": True, "dtype": "float32"})
+    capsule = prepare(job, root / "work", root / "out")
+    capsule["paths"].update(base_model=str(trained.root / "model"))
+    command, environment = compiled(job, capsule, python.parent.parent, root, adapters.Machine())
+    done = subprocess.run(
+        command.argv, cwd=root / "work" / command.cwd_relative, capture_output=True, text=True, timeout=480, check=False,
+        env={**environment, "MODELSCOPE_CACHE": str(trained.root / "modelscope")},
+    )  # fmt: skip
+    assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+    merged = {path.name for path in (root / "out/exports/merged").iterdir()}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "tuneplane-export.json"} <= merged
+    assert "adapter_config.json" not in merged
