@@ -9,7 +9,8 @@ import pytest
 from tests.chaos.api import Api
 from tests.chaos.bench import Submitted, Wanted
 from tests.chaos.processes import RUNNER, SUPERVISOR, TRAINER
-from tests.chaos.verdict import Attempt, attempt_faults, event_faults
+from tests.chaos.storm import CABLE, CURRENT, DAEMON
+from tests.chaos.verdict import Attempt, at_once, attempt_faults, event_faults
 from tests.chaos.witness import Witness
 
 
@@ -106,3 +107,24 @@ def test_what_an_attempt_may_be() -> None:
 )
 def test_what_an_attempt_may_not_be(changes: dict[str, Any], hit: tuple[str, ...], cancelled: bool) -> None:
     assert faults(attempt(**changes), *hit, cancelled=cancelled)
+
+
+LOST: dict[str, Any] = {"phase": "lost", "reason": "node-lost", "result": None, "lines": [1], "points": [1]}
+
+
+def test_what_a_hit_on_a_node_explains() -> None:
+    assert faults(attempt(**LOST), CABLE) == faults(attempt(**LOST), DAEMON) == []
+    # Behind the cut it came to its end, which nobody heard of any more.
+    assert faults(attempt(**{**LOST, "result": "succeeded"}), CABLE) == []
+    assert faults(attempt(**{**KILLED, "reason": "container-lost", "phase": "lost"}), CURRENT) == []
+    assert faults(attempt(**LOST))
+    assert faults(attempt(**KILLED), DAEMON)
+    assert faults(attempt(**KILLED), CABLE)
+
+
+def test_two_attempts_at_once_are_seen_unless_the_first_was_given_up() -> None:
+    later = attempt(n=2, alive=(5.0, 9.0))
+    assert list(at_once([attempt(**KILLED, alive=(1.0, 4.0)), later])) == []
+    assert list(at_once([attempt(**KILLED), later])) == []
+    assert list(at_once([attempt(**LOST, alive=(1.0, 6.0)), later])) == []
+    assert len(list(at_once([attempt(**KILLED, alive=(1.0, 6.0)), later]))) == 1

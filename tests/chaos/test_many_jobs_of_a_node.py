@@ -63,7 +63,7 @@ async def test_many_short_jobs_leave_a_daemon_as_it_was(daemon: Daemon, tmp_path
     assert daemon.process is not None
     client = daemon.client()
     await run_many(client, 25, "warm")
-    await daemon.says("Adopted")
+    await daemon.says("Containers taken over")
     before = Household(daemon.process.pid)
     await run_many(client, JOBS, "job")
     await before.is_as_it_was()

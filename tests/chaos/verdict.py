@@ -171,15 +171,19 @@ def _of_run(storm: Storm, item: Submitted, job: dict[str, Any], attempts: list[A
     wanted_gone = item.cancel is not None and item.cancel["desired"] == "cancel"
     if wanted_gone != (job["desired"] == "cancel"):
         yield f"desired is {job['desired']}; the answer to the cancel was {item.cancel and item.cancel['desired']}"
-    for before, after in pairwise(attempts):
-        # Behind a cut one goes on that was given up; its node is fenced for that, and the job is told so.
-        if before.alive and after.alive and before.alive[1] > after.alive[0] and before.reason != NODE_LOST:
-            yield f"attempt {after.n} began at {after.alive[0]}, attempt {before.n} was alive at {before.alive[1]}"
+    yield from at_once(attempts)
     for attempt in attempts:
         hit = storm.hits_of(item.run, attempt.n, attempt.placed)
         final = attempt is last
         for text in attempt_faults(item, attempt, hit, cancelled=wanted_gone and final, final=final):
             yield f"attempt {attempt.n} (hit: {sorted(hit)}): {text}"
+
+
+def at_once(attempts: list[Attempt]) -> Iterator[str]:
+    """Behind a cut an attempt goes on that was given up, and its node is fenced for that; no other one may."""
+    for before, after in pairwise(attempts):
+        if before.alive and after.alive and before.alive[1] > after.alive[0] and before.reason != NODE_LOST:
+            yield f"attempt {after.n} began at {after.alive[0]}, attempt {before.n} was alive at {before.alive[1]}"
 
 
 def attempt_faults(item: Submitted, attempt: Attempt, hit: set[str], *, cancelled: bool, final: bool) -> Iterator[str]:
