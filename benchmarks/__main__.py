@@ -14,7 +14,20 @@ from rich.table import Table
 
 from benchmarks.measure import Result
 
-BENCHMARKS = ("startup", "reporter", "console", "launch", "queue", "adoption", "ingest", "telemetry", "streams")
+BENCHMARKS = (
+    "startup",
+    "reporter",
+    "console",
+    "launch",
+    "queue",
+    "adoption",
+    "ingest",
+    "telemetry",
+    "streams",
+    "nodes",
+    "daemon",
+    "gang",
+)
 RESULTS = Path(__file__).parent / "results.json"
 
 

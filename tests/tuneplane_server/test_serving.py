@@ -207,6 +207,9 @@ def test_without_a_token_that_nodes_could_know_it_by_it_refuses_to_start(
 
 def test_a_console_of_nodes_starts_without_any_and_says_so(operator: Operator) -> None:
     env = {"TUNEPLANE_EXECUTOR": "agent", "TUNEPLANE_AGENT_TOKEN": "0123456789abcdef-secret"}
+    before = operator.run("doctor", **env)  # there is no database yet
+    assert "Traceback" not in before.stderr
+    assert "TUNEPLANE_INGEST_URL" in before.stdout
     process, lines = operator.serve(**env)
     assert any("/setup?token=" in line for line in lines)
     process.send_signal(signal.SIGTERM)

@@ -156,6 +156,8 @@ async def _executor(services: Services) -> list[Finding]:
         able = executor.capabilities()
         text = _("executor {name}, runtime {runtime}").format(name=executor.name, runtime=able.runtime)
         return [Finding("executor", "info", text), *findings]
+    except SQLAlchemyError:
+        return []  # which nodes there are is in the database, and `_database` says what is wrong with that
     finally:
         await executor.close()
 

@@ -58,4 +58,5 @@ def make_handle(
         "main": labels.get(LABEL_MAIN, ""),
         "grace": float(labels.get(LABEL_GRACE) or DEFAULT_GRACE),
     }
-    return Handle(job_id, attempt, data, "+".join(runtimes), PROCESS not in runtimes, nodes)
+    isolated = PROCESS not in runtimes if runtimes else None
+    return Handle(job_id, attempt, data, "+".join(runtimes), isolated, nodes)
