@@ -51,7 +51,7 @@ async def _measured(root: Path) -> list[Result]:
 
 async def _idle(daemon: Daemon) -> list[Result]:
     assert daemon.process is not None
-    await daemon.says("Adopted")
+    await daemon.says("Containers taken over")
     before, begun = cpu_seconds([daemon.process.pid]), time.monotonic()
     await asyncio.sleep(IDLE_SECONDS)
     used = (cpu_seconds([daemon.process.pid]) - before) / (time.monotonic() - begun)

@@ -158,7 +158,7 @@ async def test_jobs_outlive_the_daemon_and_the_next_one_takes_them_over(
 
     await daemon.start()
     client = daemon.client()
-    await daemon.says("Adopted 1 containers, 1 of them running.")
+    await daemon.says("Containers taken over: 1; running: 1.")
     again = await client.hello()
     assert again.node_id == hello.node_id
     assert again.started_at > hello.started_at
@@ -214,19 +214,26 @@ async def test_a_daemon_that_is_killed_at_any_moment_of_a_launch_starts_the_job_
     await client.close()
 
 
-async def test_a_stop_and_a_cleanup_that_a_killed_daemon_had_begun_are_finished_by_the_next(
-    daemon_process: Make, tmp_path: Path
+@pytest.mark.parametrize("how", ["stop", "kill"])
+async def test_a_stop_and_a_cleanup_that_a_daemon_had_begun_are_finished_by_the_next(
+    daemon_process: Make, tmp_path: Path, how: str
 ) -> None:
     port = str(free_port())
     daemon, job = await daemon_process(TUNEPLANE_NODE_PORT=port).start(), Job(tmp_path / "job")
     client = NodeClient(f"http://127.0.0.1:{port}", TOKEN)
-    script = f"trap '' TERM; echo run >>{job.folder}/runs; while :; do sleep 0.05; done"
+    script = f"trap 'touch {job.folder}/told' TERM; echo run >>{job.folder}/runs; while :; do sleep 0.05; done"
     await client.launch(job.request(script))
     await job.began()
     stopping = asyncio.create_task(client.stop(job.handle, 86_400))
-    await until_told(client.containers, lambda seen: len(seen) == 1)
-    await daemon.kill()
-    await asyncio.gather(stopping, return_exceptions=True)
+    await until((job.folder / "told").exists, bool)
+    if how == "stop":
+        assert await daemon.stop() == 0
+        assert "Traceback" not in daemon.log
+    else:
+        await daemon.kill()
+    (problem,) = await asyncio.gather(stopping, return_exceptions=True)
+    assert isinstance(problem, NodeUnreachableError)
+    assert problem.code == "node-unreachable"
     await daemon.start()
     assert (await client.observe(job.handle)).state == "running"
     await client.stop(job.handle, 0.1)
@@ -268,7 +275,7 @@ async def test_it_serves_over_tls_with_an_exchanged_token(daemon_process: Make, 
 
 async def test_its_log_can_be_json(daemon_process: Make) -> None:
     daemon = await daemon_process(TUNEPLANE_NODE_LOG_FORMAT="json").start()
-    await daemon.says("Adopted 0 containers")
+    await daemon.says("Containers taken over: 0")
     await daemon.stop()
     lines = [json.loads(line) for line in daemon.log.splitlines()]
     assert {"time", "level", "logger", "message"} <= set(lines[0])

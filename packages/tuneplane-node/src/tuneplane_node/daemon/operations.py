@@ -62,11 +62,11 @@ class Operations:
         key, ends = str(handle), time.monotonic() + grace_seconds
         kept = self._stops.of_operation(operation)
         if kept is None:
-            if ends < self._ends.setdefault(key, ends):
-                self._ends[key] = ends
-                self._stops.beside(self._kill_after(handle, grace_seconds))
             kept = self._stops.start_or_join(key, operation, lambda: self._stop(handle, grace_seconds))
             kept.add_done_callback(lambda _ended: self._forget_end(key))
+            if ends < self._ends.setdefault(key, ends):
+                self._ends[key] = ends
+                self._stops.beside(self._kill_after(kept, handle, grace_seconds))
         return await self._stops.is_done(kept, self._wait)
 
     async def cleanup(self, handle: RuntimeHandle, asked: float = 0.0) -> bool:
@@ -82,11 +82,16 @@ class Operations:
         task = self._cleanups.start_or_join(f"{job}/{attempt}", "", lambda: self._cleanup_attempt(mine))
         return await self._cleanups.result(task, self._wait) is True
 
+    def stop_waiting(self) -> None:
+        """Who waits is told that it is not done, so that requests end before the daemon does; nothing new begins."""
+        self._closing = True
+        for shared in (self._launches, self._stops, self._cleanups):
+            shared.wake()
+
     async def close(self, seconds: float) -> None:
         """End what is in flight, as the engine ends it: what has begun runs on, what was only created is removed."""
         self._closing = True
-        for shared in (self._launches, self._stops, self._cleanups):
-            await shared.close(seconds)
+        await asyncio.gather(*(each.close(seconds) for each in (self._launches, self._stops, self._cleanups)))
 
     def _refuse_late(self, call: LaunchCall) -> None:
         if self._closing:
@@ -129,9 +134,9 @@ class Operations:
         await self._engine.stop(handle, grace_seconds)
         _LOG.info("stopped %s", handle)
 
-    async def _kill_after(self, handle: RuntimeHandle, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-        if str(handle) in self._ends:
+    async def _kill_after(self, stop: asyncio.Task[None], handle: RuntimeHandle, seconds: float) -> None:
+        await asyncio.wait({stop}, timeout=seconds)
+        if not stop.done():
             await self._engine.kill(handle)
 
     async def _cleanup(self, handle: RuntimeHandle) -> bool:

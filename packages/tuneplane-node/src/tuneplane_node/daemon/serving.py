@@ -13,6 +13,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import override
 
 import uvicorn
 
@@ -71,7 +73,7 @@ class _Daemon:
         self._port: int = listener.getsockname()[1]
         self._answer: AnnounceAnswer | None = None
         self._answered_at = -math.inf
-        self._server = Server(server_config(node, token, context))
+        self._server = Server(server_config(node, token, context), ending=node.operations.stop_waiting)
 
     async def run(self) -> None:
         serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
@@ -110,9 +112,7 @@ class _Daemon:
             _LOG.warning("%s %s", problem.text(), problem.detail)
             return
         running = sum(1 for each in adopted if each.observed.state == "running")
-        _LOG.info(
-            _("Adopted {count} containers, {running} of them running.").format(count=len(adopted), running=running)
-        )
+        _LOG.info(_("Containers taken over: {count}; running: {running}.").format(count=len(adopted), running=running))
 
     def _address(self) -> str:
         """Empty: every address of this machine is served, and the one towards the console is told."""
@@ -167,11 +167,17 @@ async def _kept_up(work: Callable[[], Awaitable[None]]) -> None:
 
 
 class Server(uvicorn.Server):
-    """Says when it accepts requests, and ends by a signal as a service should: with exit code 0."""
+    """Says when it accepts requests, and ends by a signal as a service should: with exit code 0. `ending` is called then."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, ending: Callable[[], None] = lambda: None) -> None:
         super().__init__(config)
         self.accepting = asyncio.Event()
+        self._ending = ending
+
+    @override
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._ending()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

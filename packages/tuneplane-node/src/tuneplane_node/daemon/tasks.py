@@ -22,6 +22,8 @@ class Shared[T]:
         self._by_key: dict[str, asyncio.Task[T]] = {}
         self._by_operation: dict[str, tuple[asyncio.Task[T], float]] = {}
         self._beside: set[asyncio.Task[None]] = set()
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._patient = True
 
     @property
     def running(self) -> int:
@@ -51,16 +53,29 @@ class Shared[T]:
         task.add_done_callback(_retrieved)
 
     async def result(self, task: asyncio.Task[T], seconds: float) -> T | None:
-        """None when it has not ended within so many seconds; else what it gives or raises."""
-        done, _pending = await asyncio.wait({task}, timeout=seconds)
+        """None when it has not ended within so many seconds, or when nobody is to wait any more; else what it gives or raises."""
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(woken)
+        try:
+            wait = seconds if self._patient else 0
+            await asyncio.wait({task, woken}, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._waiting.discard(woken)
         if task.cancelled():
             raise NodeError("node-stopping")  # only the daemon's own end cancels what has no end of its own
-        return task.result() if done else None
+        return task.result() if task.done() else None
 
     async def is_done(self, task: asyncio.Task[T], seconds: float) -> bool:
         """As `result`, where ending is all there is."""
         await self.result(task, seconds)
         return task.done()
+
+    def wake(self) -> None:
+        """Let everybody who waits go, now and later: the daemon is about to end."""
+        self._patient = False
+        for woken in self._waiting:
+            if not woken.done():
+                woken.set_result(None)
 
     async def end(self, key: str, seconds: float = END_SECONDS) -> None:
         """Cancel it, if there is one, and wait for its end. Raises NodeError `still-running` when it does not come."""
