@@ -5,7 +5,7 @@ at a time, by lease; a machine that does not answer rests alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
@@ -19,6 +19,10 @@ from tuneplane_server.features.hardware.service import HardwareService
 log = structlog.get_logger(__name__)
 
 PRUNE_EVERY = timedelta(hours=1)
+# Machines that are measured in one interval: of more each is measured less often, so that a thousand of them do not take the console
+# from those who wait for it.
+AT_A_LOOK = 250
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _PRUNE = "-"  # no node has this name: `socket.gethostname()` and Kubernetes names begin with a letter or a digit
 
 
@@ -40,10 +44,14 @@ class Sampler:
         self.interval, self._keep = interval, keep
         self._pruned: datetime | None = None
         self._problems: dict[str, str] = {}
+        self._measured: dict[str, datetime] = {}
 
     async def due(self) -> Sequence[Work]:
-        """Every machine, and now and then what has become too old."""
-        work = [Work(node.name, node.name) for node in await self._hardware.nodes()]
+        """The machines that were not measured for the longest time, and now and then what has become too old."""
+        names = [node.name for node in await self._hardware.nodes()]
+        self._measured = {name: at for name in names if (at := self._measured.get(name)) is not None}
+        names.sort(key=lambda name: self._measured.get(name, LONG_AGO))
+        work = [Work(name, name) for name in names[:AT_A_LOOK]]
         if self._pruned is None or self._clock.now() - self._pruned >= PRUNE_EVERY:
             work.append(Work(_PRUNE, _PRUNE))
         return work
@@ -52,6 +60,7 @@ class Sampler:
         if work.item == _PRUNE:
             await self._prune()
             return
+        self._measured[work.item] = self._clock.now()
         try:
             seen = await self._executor.sample(work.item)
         except ExecutorUnreachableError as error:

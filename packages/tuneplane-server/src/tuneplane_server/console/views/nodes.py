@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tuneplane_node.wire import known_finding
 from tuneplane_server.console.i18n import N_, _
 from tuneplane_server.domain.nodes import NodeHealth, NodeState
 from tuneplane_server.features.accounts.principal import Principal
@@ -85,12 +86,11 @@ def _node(node: Node, runs: Sequence[Mapping[str, Any]], reader: Principal) -> d
         "runs": runs,
         "findings": [
             {"text": found.text, "hint": found.hint, "tone": _TONES[found.level]}
-            for found in node.findings
+            for found in map(known_finding, node.findings)
             if found.level in _TONES
         ],
         "verbs": _verbs(node) if admin else [],
-        "held_by": ", ".join(item["id"] for item in runs[:SHOWN_RUNS])
-        + (", …" if len(runs) > SHOWN_RUNS else ""),
+        "held_by": ", ".join(item["id"] for item in runs[:SHOWN_RUNS]) + (", …" if len(runs) > SHOWN_RUNS else ""),
     }
 
 

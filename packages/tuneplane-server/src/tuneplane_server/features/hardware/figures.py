@@ -66,11 +66,8 @@ class HardwareFigures:
     async def record(self, seen: NodeFigures) -> None:
         """Store one moment of a node in one transaction. Decoding and encoding happen in a thread and outside of it."""
         async with self._database.session() as session:
-            owners = {
-                (row.node, row.gpu_index): (row.job_id, row.attempt)
-                for row in await holds.holders(session)
-                if row.node == seen.node
-            }
+            held = await holds.holders_on(session, seen.node)
+            owners = {(seen.node, index): owner for index, owner in held.items()}
             moments = _moments(seen, owners)
             known = {
                 (row.job_id, row.attempt, row.node, row.part): row
@@ -80,11 +77,19 @@ class HardwareFigures:
         written = await asyncio.to_thread(_written, moments, known, seen.time, now)
         async with self._database.begin() as session:
             await repo.add_series(session, [_new_row(item) for item in written if item.known is None])
-            for item in written:
-                if item.known is None:
+            known_ones = [item for item in written if item.known is not None]
+            await repo.write_many(
+                session,
+                [
+                    (item.known.id, item.known.count, item.values)
+                    for item in known_ones
+                    if item.known and not item.block
+                ],
+            )
+            for item in known_ones:
+                if item.known is None or item.block is None:
                     continue
-                changed = await repo.write_series(session, item.known.id, item.known.count, item.values)
-                if changed and item.block is not None:
+                if await repo.write_series(session, item.known.id, item.known.count, item.values):
                     await repo.add_block(session, item.block)
 
     async def prune(self, keep: timedelta) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -72,6 +72,20 @@ async def write_series(session: AsyncSession, series_id: int, count: int, values
     statement = update(_SERIES).where(_SERIES.c.id == series_id, _SERIES.c.count == count).values(**values)
     result: Any = await session.execute(statement)
     return result.rowcount == 1
+
+
+async def write_many(session: AsyncSession, changes: Sequence[tuple[int, int, dict[str, Any]]]) -> None:
+    """As `write_series`, of many at once: (series, count it holds, values). One that has changed meanwhile stays as it is."""
+    if not changes:
+        return
+    names = list(changes[0][2])
+    mine = (_SERIES.c.id == bindparam("series"), _SERIES.c.count == bindparam("held"))
+    statement = update(_SERIES).where(*mine).values({name: bindparam(f"new_{name}") for name in names})
+    rows = [
+        {"series": series_id, "held": count, **{f"new_{name}": values[name] for name in names}}
+        for series_id, count, values in changes
+    ]
+    await session.execute(statement, rows)
 
 
 async def add_block(session: AsyncSession, row: dict[str, Any]) -> None:

@@ -76,6 +76,13 @@ async def holders(session: AsyncSession) -> list[GpuHoldRow]:
     return list(await session.scalars(select(GpuHoldRow).order_by(GpuHoldRow.node, GpuHoldRow.gpu_index)))
 
 
+async def holders_on(session: AsyncSession, node: str) -> dict[int, tuple[str, int]]:
+    """Card of the node -> (run, attempt) that holds it."""
+    gpu: Any = GpuHoldRow.__table__.c
+    query = select(gpu.gpu_index, gpu.job_id, gpu.attempt).where(gpu.node == node)
+    return {index: (job_id, attempt) for index, job_id, attempt in await session.execute(query)}
+
+
 type HoldRow = tuple[str, int, str, datetime, int | None, float, float]
 """(run, attempt, node, since, card or None, CPUs, GB)"""
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from tuneplane_node.engine import Inventory
 from tuneplane_node.versions import VERSION, fit
 from tuneplane_node.wire import API_VERSIONS, NodeHello
-from tuneplane_server.domain.nodes import NodeFacts, NodeHealth, NodeState, health_of
+from tuneplane_server.domain.nodes import UNHEARD_AFTER, NodeFacts, NodeHealth, NodeState, health_of
 from tuneplane_server.features.nodes.heard import LastWord
 from tuneplane_server.features.nodes.known import Known, Snapshot
-from tuneplane_server.features.nodes.node import Node, NodeProblem
+from tuneplane_server.features.nodes.node import Fence, Node, NodeProblem
 from tuneplane_server.features.nodes.tables import NodeRow
 from tuneplane_server.features.nodes.texts import NODE_VERSION
 
@@ -22,6 +23,42 @@ _NOTHING = Inventory("", "", "", "", 0, 0, 0, 0, 0, (), ())
 def daemon_start(hello: NodeHello) -> str:
     """Names one start of a node's daemon: another one has to prove the storage root anew."""
     return f"{hello.boot_id}/{hello.started_at:.3f}"[:200]
+
+
+@dataclass(frozen=True)
+class _Made:
+    known: Known
+    word: LastWord | None
+    heard: datetime
+    fences: tuple[Fence, ...]
+    node: Node
+
+
+class NodeBuilder:
+    """Nodes are asked for many times a second and tell something new every ten: what was made of the same is given again."""
+
+    def __init__(self, lost_after: timedelta | None) -> None:
+        self._lost_after = lost_after
+        self._made: dict[str, _Made] = {}
+
+    def build(self, seen: Snapshot, name: str, word: LastWord | None, now: datetime) -> Node:
+        known, fences = seen.nodes[name], seen.fences.get(name, ())
+        heard = seen.heard[name] if word is None else max(word.at, seen.heard[name])
+        made = self._made.get(name)
+        if (
+            made is not None
+            and made.known is known
+            and made.word is word
+            and (made.heard, made.fences) == (heard, fences)
+            and now - heard < UNHEARD_AFTER
+            and made.node.health not in (NodeHealth.LOST, NodeHealth.UNREACHABLE)
+        ):
+            return made.node
+        node = build(known, seen, word, now, self._lost_after)
+        self._made[name] = _Made(known, word, heard, fences, node)
+        if len(self._made) > 2 * len(seen.nodes) + 100:
+            self._made = {name: made for name, made in self._made.items() if name in seen.nodes}
+        return node
 
 
 def build(known: Known, seen: Snapshot, word: LastWord | None, now: datetime, lost_after: timedelta | None) -> Node:

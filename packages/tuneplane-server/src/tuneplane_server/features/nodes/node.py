@@ -34,7 +34,7 @@ class Fence:
 @dataclass(frozen=True)
 class Node:
     """A node now. `daemon_start` names the start of its daemon; `proved_at` is None until the storage root was proved for that
-    start. `fences` are open: the node is not placeable before they are gone. `clock_offset`: seconds that its clock is ahead.
+    start. `findings` are said in whatever language: `known_finding` says them in the reader's. `fences` are open: the node is not placeable before they are gone. `clock_offset`: seconds that its clock is ahead.
     """
 
     name: str

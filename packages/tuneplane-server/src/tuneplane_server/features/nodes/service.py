@@ -16,7 +16,7 @@ from tuneplane_server.db.engine import Database
 from tuneplane_server.domain.nodes import ANNOUNCE_SECONDS, UNHEARD_AFTER, NodeHealth, NodeState
 from tuneplane_server.features.audit.service import AuditEntry, AuditService
 from tuneplane_server.features.nodes import repo
-from tuneplane_server.features.nodes.building import build
+from tuneplane_server.features.nodes.building import NodeBuilder
 from tuneplane_server.features.nodes.heard import Heard, Stranger
 from tuneplane_server.features.nodes.joining import SYSTEM, Joining, check_announcement
 from tuneplane_server.features.nodes.known import KnownNodes, Snapshot, Told
@@ -57,6 +57,7 @@ class NodesService:
         self._database, self._clock, self._audit, self._wakeups = database, clock, audit, wakeups
         self._hardware, self._rules = hardware, rules
         self._known, self._heard = KnownNodes(database, clock), Heard()
+        self._builder = NodeBuilder(rules.lost_after)
         self._joining = Joining(database, clock, audit, hardware)
 
     # --- nodes speak ----------------------------------------------------------------------------------------------
@@ -157,7 +158,7 @@ class NodesService:
         return node
 
     def _build(self, seen: Snapshot, name: str) -> Node:
-        return build(seen.nodes[name], seen, self._heard.word(name), self._clock.now(), self._rules.lost_after)
+        return self._builder.build(seen, name, self._heard.word(name), self._clock.now())
 
     # --- administrators -------------------------------------------------------------------------------------------
 
@@ -223,14 +224,15 @@ class NodesService:
                 return
             before = None if row.refusal is None else row.refusal["code"]
             after = None if problem is None else problem.code
-            if before != after or row.proved_start != start:
+            news = before != after or row.proved_start != start
+            if news:
                 action = "node.prove" if problem is None else "node.refuse"
                 data = {} if problem is None else {"code": problem.code, **problem.values}
                 self._audit.record(session, AuditEntry(SYSTEM, action, name, row.address[:64], data))
             row.proved_at, row.proved_start = self._clock.now(), start
             row.refusal = None if problem is None else _to_json(problem)
             row.version += 1
-        await self._changed(name)
+        await self._changed(name, news=news)
 
     async def called(self, name: str, problem: NodeProblem | None) -> None:
         """A call of the console reached the node, or why not. Written only when that is new."""
@@ -294,8 +296,11 @@ class NodesService:
             await self._changed(name)
         self._heard.keep_only(set((await self._known.look()).nodes))
 
-    async def _changed(self, name: str) -> None:
+    async def _changed(self, name: str, *, news: bool = True) -> None:
+        """`news`: it may get work now, or no more."""
         await self._known.refresh(name)
+        if not news:
+            return
         self._hardware().look_again()
         self._wakeups.notify("joiner", "placer")
 

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
+from tuneplane_node.wire import known_finding
 from tuneplane_server.domain.nodes import NodeHealth, NodeState
 from tuneplane_server.features.hardware.service import HeldByAttempt
 from tuneplane_server.features.nodes.heard import Stranger
@@ -144,7 +145,7 @@ def node_view(node: Node, held: Sequence[HeldByAttempt]) -> NodeView:
         ],
         runs=runs,
         fences=[FenceView(job_id=f.job_id, attempt=f.attempt, since=f.created_at) for f in node.fences],
-        findings=[FindingView.model_validate(found, from_attributes=True) for found in node.findings],
+        findings=[FindingView.model_validate(known_finding(found), from_attributes=True) for found in node.findings],
     )
 
 
