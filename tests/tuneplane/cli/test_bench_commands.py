@@ -245,6 +245,24 @@ def test_a_run_without_a_report_is_not_found(tp: Tp, ready: ScriptedConsole) -> 
     assert "no evaluation report" in tp("bench", "show", OTHER, code=1).err
 
 
+@pytest.mark.parametrize(
+    ("model", "shown"),
+    [
+        ({"ref": "hf:a/b"}, "hf:a/b"),
+        ({"name": "/data/own-model"}, "/data/own-model"),
+        ({"name": "/root/attempts/1/out/tiny-model"}, "the template's tiny model"),
+        ({"run": OTHER, "ref": f"run/{OTHER}/model"}, f"run {OTHER}"),
+    ],
+)
+def test_the_model_is_named_as_it_was_asked_for(
+    tp: Tp, ready: ScriptedConsole, model: dict[str, Any], shown: str
+) -> None:
+    named = {"ref": None, "run": None, "step": None, "name": None, **model}
+    ready.on(RUN, "/evaluation", lambda _request: as_json(evaluation(model=named)))
+    line = next(line for line in tp("bench", "show", RUN).out.splitlines() if line.startswith("model"))
+    assert line.split(maxsplit=1)[1] == shown
+
+
 def test_ls_shows_model_score_and_tasks(tp: Tp, lab: Path, ready: ScriptedConsole) -> None:
     first, second = tp("bench", "ls", "--model", OTHER).out.splitlines()[1:]
     assert first.startswith(RUN)

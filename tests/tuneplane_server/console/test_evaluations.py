@@ -50,6 +50,16 @@ async def test_the_report_is_a_tab_of_its_job(site: Harness, ada: Principal, lan
     assert (reach["x"], reach["width"]) == ("15.2", "19.6")
 
 
+async def test_what_was_evaluated_is_named(site: Harness, ada: Principal) -> None:
+    named = {"model": {"name": "/data/own-model"}}, {"model": {"name": "/x/attempts/1/out/tiny-model"}}
+    own, tiny = [await evaluated(site, ada, report(**more)) for more in named]
+    text = await page(site, ada, "/evaluations")
+    assert "/data/own-model" in text
+    assert "/out/tiny-model" not in text
+    assert "own-model" in await page(site, ada, f"/jobs/{own}/evaluation")
+    assert "the template&#39;s tiny model" in await page(site, ada, f"/jobs/{tiny}/evaluation")
+
+
 async def test_a_job_without_a_report_says_how_to_get_one(site: Harness, ada: Principal) -> None:
     job = await site.running_job(ada)
     assert "read when the job has ended" in await page(site, ada, f"/jobs/{job}/evaluation")

@@ -6,6 +6,7 @@ from typing import Any
 
 from tuneplane_server.console.i18n import _
 
+TINY = "/out/tiny-model"  # where evalkit/benchmark makes one when no model is named
 WIDTH = 100  # of a bar, in the units of its picture
 
 
@@ -52,12 +53,14 @@ def compared(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def model_text(model: dict[str, Any]) -> str:
-    """`hf:Qwen/Qwen3-0.6B`; a run's checkpoint by its step; that it is the template's own."""
+    """`hf:Qwen/Qwen3-0.6B`; a run's checkpoint by its step; what the job says itself where none was named."""
     if model["run"]:
         if model["step"] is None:
             return _("run {run}").format(run=model["run"])
         return _("run {run}, step {step}").format(run=model["run"], step=model["step"])
-    return str(model["ref"]) if model["ref"] else _("the template's tiny model")
+    if model["ref"] is None and str(model["name"] or "").endswith(TINY):
+        return _("the template's tiny model")
+    return str(model["ref"] or model["name"] or "–")
 
 
 def bar(figure: dict[str, Any]) -> dict[str, float] | None:

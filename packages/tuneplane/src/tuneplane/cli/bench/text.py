@@ -11,6 +11,7 @@ from tuneplane.client.evaluations import Cell, Comparison, Difference, Evaluated
 from tuneplane.i18n import _
 
 SHOWN_HEADS = 3
+TINY = "/out/tiny-model"  # where evalkit/benchmark makes one when no model is named
 
 
 def number(value: Any) -> str:
@@ -29,7 +30,7 @@ def with_reach(value: Any, stderr: float | None, confidence: float | None) -> st
 
 
 def model_text(model: EvaluatedModel) -> str:
-    """`hf:Qwen/Qwen3-0.6B`; `run 06fq… step 400`; of the template's own model that it is tiny."""
+    """`hf:Qwen/Qwen3-0.6B`; `run 06fq…, step 400`; what the job says itself where none was named."""
     if model["run"]:
         step = model["step"]
         run = clean(model["run"])
@@ -38,7 +39,9 @@ def model_text(model: EvaluatedModel) -> str:
             if step is not None
             else _("run {run}").format(run=run)
         )
-    return clean(model["ref"]) if model["ref"] else _("the template's tiny model")
+    if model["ref"] is None and (model["name"] or "").endswith(TINY):
+        return _("the template's tiny model")
+    return clean(model["ref"] or model["name"] or "-")
 
 
 def heads_text(evaluation: Evaluation) -> str:
