@@ -53,8 +53,8 @@ def health_of(facts: NodeFacts, now: datetime) -> NodeHealth:
     if silence >= UNHEARD_AFTER:
         given_up = facts.fenced or (facts.lost_after is not None and silence >= facts.lost_after)
         return NodeHealth.LOST if given_up else NodeHealth.UNREACHABLE
+    if not facts.callable:  # what it was refused for is of another day, perhaps: nobody can look again
+        return NodeHealth.UNREACHABLE
     if facts.refused:
         return NodeHealth.REFUSED
-    if not facts.callable:
-        return NodeHealth.UNREACHABLE
     return NodeHealth.READY if facts.proved else NodeHealth.UNPROVED
