@@ -54,7 +54,7 @@ class KillableConsole(Console):
             )
 
     def wait_ready(self) -> None:
-        wait_until("the console answers", self._up, 60)
+        wait_until("the console answers", self._up, 90)
 
     @property
     def pid(self) -> int:

@@ -26,7 +26,7 @@ TARGETS = {
 }
 ROUND_SECONDS = 2.0
 IN_FLIGHT = 6  # more would only queue for the processor of a small machine
-CALM_SECONDS = 150.0
+CALM_SECONDS = 300.0
 AMBUSH_SECONDS = 1.0
 
 

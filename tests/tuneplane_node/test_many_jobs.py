@@ -30,7 +30,9 @@ class Household:
 
     async def is_as_it_was(self) -> None:
         gc.collect()
-        assert open_files() <= self.files
+        await until(
+            open_files, lambda count: count <= self.files
+        )  # pipes are closed a moment after a process has ended
         await until(lambda: children() - self.children, lambda left: left == set())
         assert resident_bytes() - self.memory < GROWTH_BYTES
 

@@ -64,13 +64,13 @@ def test_away_for_the_whole_run_then_the_engine_sends_the_rest(make_job: MakeJob
     assert none.shipped == 0
     assert none.remaining > 0
     console.start()
-    sent = ship_leftovers(job.spool, console.url(JOB), console.token, 30)
+    sent = ship_leftovers(job.spool, console.url(JOB), console.token, 60)
     assert sent.shipped == none.remaining
     assert sent.remaining == 0
     assert console.text("stdout") == b"only\n"
     assert console.events("outcome")[0]["exit_code"] == 5
     console.assert_no_gaps()
-    assert ship_leftovers(job.spool, console.url(JOB), console.token, 30) == (0, 0)
+    assert ship_leftovers(job.spool, console.url(JOB), console.token, 60) == (0, 0)
 
 
 def test_without_a_token_everything_stays_for_the_engine(make_job: MakeJob, console: IngestServer) -> None:
@@ -80,7 +80,7 @@ def test_without_a_token_everything_stays_for_the_engine(make_job: MakeJob, cons
     assert process.returncode == 0
     assert not job.outcome()["spool_drained"]
     assert console.batches == 0
-    assert ship_leftovers(job.spool, console.url(JOB), console.token, 30).remaining == 0
+    assert ship_leftovers(job.spool, console.url(JOB), console.token, 60).remaining == 0
     assert b"kept" in console.text("stdout")
 
 
@@ -164,7 +164,7 @@ def test_a_full_spool_never_stops_the_trainer_and_says_what_is_missing(
     assert lost["log"] > 0
     assert "metric" not in lost, "logs must not take the metrics' room"
     console.start()
-    assert ship_leftovers(job.spool, console.url(JOB), console.token, 30).remaining == 0
+    assert ship_leftovers(job.spool, console.url(JOB), console.token, 60).remaining == 0
     gap = console.events("gap")[0]
     assert gap["stream"] == "log"
     assert gap["records"] == lost["log"]

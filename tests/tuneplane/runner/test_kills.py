@@ -47,7 +47,7 @@ def test_what_was_recorded_arrives_once_and_the_rest_is_named(
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
     console.faults.clear()
-    assert ship_leftovers(job.spool, console.url(JOB), console.token, 30).remaining == 0
+    assert ship_leftovers(job.spool, console.url(JOB), console.token, 60).remaining == 0
     console.assert_no_gaps()
 
     lines = [int(line) for line in console.text("stdout").split(b"\n")[:-1]]
@@ -79,7 +79,7 @@ def warnings(console: IngestServer) -> list[str]:
 def test_it_is_said_once_however_often_leftovers_are_sent(tmp_path: Path, console: IngestServer) -> None:
     killed_spool(tmp_path, 3)
     for _ in range(2):
-        assert ship_leftovers(tmp_path, console.url(JOB), console.token, 30, attempt=3).remaining == 0
+        assert ship_leftovers(tmp_path, console.url(JOB), console.token, 60, attempt=3).remaining == 0
     assert warnings(console) == ["runner-killed"]
     assert console.seqs("log", attempt=3) == [1, 2, 3]
 
@@ -93,8 +93,8 @@ def test_it_is_said_also_when_the_console_had_everything_that_was_recorded(
     assert batch is not None
     cursor.confirm(batch, {})
     cursor.finish()
-    assert ship_leftovers(tmp_path, console.url(JOB), console.token, 30).shipped == 0, "nobody says which attempt it is"
-    assert ship_leftovers(tmp_path, console.url(JOB), console.token, 30, attempt=3) == (1, 0)
+    assert ship_leftovers(tmp_path, console.url(JOB), console.token, 60).shipped == 0, "nobody says which attempt it is"
+    assert ship_leftovers(tmp_path, console.url(JOB), console.token, 60, attempt=3) == (1, 0)
     assert warnings(console) == ["runner-killed"]
 
 
@@ -104,7 +104,7 @@ def test_a_living_runners_spool_is_left_to_it(tmp_path: Path, console: IngestSer
     spool = Spool(str(tmp_path), 3, 0)
     spool.append("log", 0, {"time": 1.0, "fd": "stdout", "data": "x\n"})
     spool.flush()
-    assert ship_leftovers(tmp_path, console.url(JOB), console.token, 30, attempt=3) == (1, 0)
+    assert ship_leftovers(tmp_path, console.url(JOB), console.token, 60, attempt=3) == (1, 0)
     assert not is_closed(spool.directory)
     assert warnings(console) == []
     assert claim.mine
@@ -113,6 +113,6 @@ def test_a_living_runners_spool_is_left_to_it(tmp_path: Path, console: IngestSer
 def test_a_runner_that_wrote_all_it_had_was_not_killed(make_job: MakeJob, console: IngestServer) -> None:
     job = make_job("echo only")
     job.start(token=None).communicate(timeout=60)
-    assert ship_leftovers(job.spool, console.url(JOB), console.token, 30, attempt=1).remaining == 0
+    assert ship_leftovers(job.spool, console.url(JOB), console.token, 60, attempt=1).remaining == 0
     assert console.text("stdout") == b"only\n"
     assert console.events("warning") == []

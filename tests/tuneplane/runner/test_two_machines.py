@@ -36,5 +36,5 @@ def test_an_abort_kills_the_ranks_that_ignore_it_on_both_machines(
         outcome = job.outcome("outcome.json" if rank == 0 else "outcome.1.json")
         assert (outcome["result"], outcome["signal"], outcome["machine_rank"]) == ("cancelled", 9, rank)
         child = (job.out / f"child.{rank}").read_text().strip()
-        assert not Path("/proc", child).exists()
+        wait_until(lambda child=child: not Path("/proc", child).exists())
     console.assert_no_gaps()

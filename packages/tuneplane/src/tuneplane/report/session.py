@@ -18,7 +18,7 @@ from tuneplane.report.writer import MAX_QUEUED, Recorder, say
 SAMPLE_KINDS = ("completion", "preference", "conversation")
 _MAX_SAMPLES_PER_CALL = 1000
 _FINISH_SECONDS = 1.8
-_FLUSH_SECONDS = 1.0
+_FLUSH_SECONDS = 5.0  # a checkpoint has just been written, which takes longer
 
 _recorder: Optional[Recorder] = None
 _off = False  # outside a job: said once, then nothing is done
@@ -117,7 +117,7 @@ def log_event(event: str, data: Mapping[str, Any]) -> None:
 
 
 def flush() -> None:
-    """Write what is queued; returns within a second. For the moments after which a killed process must not miss anything."""
+    """Write what is queued; returns within five seconds, mostly at once. For the moments after which a killed process must not miss anything."""
     try:
         recorder = _recorder
         if recorder is not None:
