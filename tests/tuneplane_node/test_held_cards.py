@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +13,11 @@ import pytest
 
 from tests.tuneplane_node.bench import Bench
 from tests.tuneplane_node.test_inventory import install_nvidia_smi
+from tuneplane_node.engine import LABEL_JOB, RuntimeHandle
 from tuneplane_node.engine.held_cards import HeldCards
 from tuneplane_node.engine.problems import NodeError
 from tuneplane_node.engine.sampling.cards import CardsUnreadableError, Holder, parse_holders
+from tuneplane_node.engine.supervisor.procfs import ProcessIdentity
 
 CARDS = "0, GPU-aaa\n1, GPU-bbb\n"
 
@@ -48,7 +52,12 @@ def waiting() -> subprocess.Popen[bytes]:
 
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[bytes]]:
+    """One that was started in an earlier tick of the kernel's clock than whatever comes after."""
     running = waiting()
+    tick = 1.0 / os.sysconf("SC_CLK_TCK")
+    started = ProcessIdentity.of(running.pid).start_time * tick
+    while time.clock_gettime(time.CLOCK_BOOTTIME) < started + tick:
+        time.sleep(tick)
     yield running
     running.communicate(timeout=60)
 
@@ -65,9 +74,12 @@ async def test_a_cleanup_is_not_confirmed_while_a_process_holds_a_card_of_the_jo
     assert (await process_bench.engine.observe(handle)).state == "absent", "the record is gone, the card is not free"
     held = [found for found in await process_bench.engine.check() if found.code == "gpu-held"]
     assert [found.text for found in held] == [f"Processes still hold GPU 1: python3 ({gone})"]
+    (owned,) = await process_bench.new_engine().owned()
+    assert (owned.handle, owned.labels[LABEL_JOB]) == (handle, "0123456789abcdef"), "who asks by the job finds it still"
     assert not await process_bench.new_engine().cleanup(handle), "also after a restart of the daemon"
     says(holders, f"GPU-aaa, {gone}, python3\n")
     assert await process_bench.engine.cleanup(handle), "another job's card is none of its business"
+    assert await process_bench.engine.owned() == []
     assert not [found for found in await process_bench.engine.check() if found.code == "gpu-held"]
 
 
@@ -112,6 +124,9 @@ async def test_a_job_without_cards_asks_no_driver(
     assert not (process_bench.state_root / "cards").exists()
 
 
+X = RuntimeHandle("docker", "tp-x")
+
+
 class Driver:
     async def holders(self) -> list[Holder]:
         return [Holder(0, None, "")]
@@ -121,7 +136,7 @@ async def test_a_machine_that_was_started_again_holds_nothing_of_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cards = HeldCards(tmp_path / "cards", Driver())
-    await cards.note("tp-x", (0,))
+    await cards.note(X, {}, (0,))
     with pytest.raises(NodeError, match="gpu-held"):
         await cards.release("tp-x")
     monkeypatch.setattr("tuneplane_node.engine.held_cards.boot_id", lambda: "another boot")
@@ -129,10 +144,23 @@ async def test_a_machine_that_was_started_again_holds_nothing_of_before(
     assert list((tmp_path / "cards").iterdir()) == []
 
 
+async def test_a_spoilt_note_frees_nothing_and_hides_nothing(tmp_path: Path) -> None:
+    cards = HeldCards(tmp_path / "cards", Driver())
+    await cards.note(X, {"a": "b"}, (0,))
+    await cards.begin_end("tp-x")
+    (tmp_path / "cards" / "spoilt").write_text("[]")
+    (tmp_path / "cards" / "older").write_text("{}")
+    assert [(item.handle, item.labels) for item in await cards.held()] == [(X, {"a": "b"})]
+    for name in ("spoilt", "older"):
+        with pytest.raises(NodeError, match="record-unusable"):
+            await cards.release(name)
+
+
 async def test_notes_of_what_is_gone_are_forgotten_after_a_while(tmp_path: Path) -> None:
     cards = HeldCards(tmp_path / "cards", Driver())
-    await cards.note("kept", (0,))
-    await cards.note("gone", (0,))
+    await cards.note(RuntimeHandle("docker", "kept"), {}, (0,))
+    await cards.note(RuntimeHandle("docker", "gone"), {}, (0,))
+    assert await cards.held() == [], "nobody has begun to clean up"
     assert await cards.keep_only({"kept"}, older_than_seconds=3600) == 0
     assert await cards.keep_only({"kept"}, older_than_seconds=-1) == 1
     assert [path.name for path in (tmp_path / "cards").iterdir()] == ["kept"]

@@ -117,7 +117,9 @@ async def test_notes_of_a_card_outlive_their_container_for_a_week(
     cards = process_bench.state_root / "cards"
     cards.mkdir(parents=True)
     for name in ("tp-old", "tp-new"):
-        (cards / name).write_text('{"gpus": [0], "boot": "x", "since": 1}')
+        (cards / name).write_text(
+            '{"gpus": [0], "boot": "x", "since": 1, "runtime": "process", "labels": {}, "ending": false}'
+        )
     make_old(cards / "tp-old")
     assert (await make().sweep(console_heard=True)).notes == 1
     assert [path.name for path in cards.iterdir()] == ["tp-new"]

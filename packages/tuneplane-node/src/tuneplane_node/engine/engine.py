@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,7 +104,7 @@ class Engine:
         runtime = await self._selection.for_launch()
         complete = self._complete(request)
         if complete.gpus:
-            await self._cards_held.note(complete.name, complete.gpus)
+            await self._cards_held.note(RuntimeHandle(runtime.name, complete.name), complete.labels, complete.gpus)
         return await runtime.launch(complete)
 
     async def observe(self, handle: RuntimeHandle) -> Observed:
@@ -120,6 +121,8 @@ class Engine:
     async def cleanup(self, handle: RuntimeHandle) -> bool:
         """End it if it runs, remove its container or record. True only when it is proved to be gone and nothing of it holds its
         cards any more."""
+        with suppress(NodeError):  # a full disk must not keep a container, which may be what fills it
+            await self._cards_held.begin_end(handle.name)
         if not await self._selection.named(handle.runtime).remove(handle.name):
             return False
         try:
@@ -131,8 +134,11 @@ class Engine:
         return True
 
     async def owned(self) -> list[OwnedContainer]:
-        """Everything of this instance in every runtime that it ever used here. Raises when one cannot be asked."""
-        return [container for runtime in await self._selection.used() for container in await runtime.owned()]
+        """Everything of this instance in every runtime that it ever used here, and what is gone but for its cards. Raises when one
+        cannot be asked."""
+        found = [container for runtime in await self._selection.used() for container in await runtime.owned()]
+        there = {container.handle for container in found}
+        return [*found, *(gone for gone in await self._cards_held.held() if gone.handle not in there)]
 
     async def sample(self) -> MachineSample:
         """What the machine, its cards and our jobs use now; rates are since the last call. Jobs of a runtime that cannot be asked are

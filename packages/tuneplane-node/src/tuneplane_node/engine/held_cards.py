@@ -10,17 +10,20 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from tuneplane_node.engine.problems import NodeError
+from tuneplane_node.engine.requests import OwnedContainer, RuntimeHandle
 from tuneplane_node.engine.sampling.cards import CardsUnreadableError, Holder
 from tuneplane_node.engine.supervisor.procfs import ProcessIdentity, boot_id
 from tuneplane_node.engine.supervisor.records import read_record, write_record
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_SPOILT = (ValueError, KeyError, TypeError, AttributeError)  # a record of another shape
+_PART = ".part"  # what a record is written to first
 
 
 class HolderReader(Protocol):
@@ -31,11 +34,14 @@ class HolderReader(Protocol):
 
 @dataclass(frozen=True)
 class _Note:
-    """`since`: clock ticks since the boot of that id."""
+    """`since`: clock ticks since the boot of that id. `ending`: its cleanup has begun."""
 
     gpus: frozenset[int]
     boot: str
     since: int
+    runtime: str
+    labels: Mapping[str, str]
+    ending: bool
 
 
 class HeldCards:
@@ -44,9 +50,17 @@ class HeldCards:
     def __init__(self, root: Path, reader: HolderReader) -> None:
         self._root, self._reader = root, reader
 
-    async def note(self, name: str, gpus: Sequence[int]) -> None:
+    async def note(self, handle: RuntimeHandle, labels: Mapping[str, str], gpus: Sequence[int]) -> None:
         """Before a launch; a second one of the same name changes nothing. Raises NodeError `record-unusable`."""
-        await self._ask(self._note, name, gpus)
+        await self._ask(self._note, handle, labels, gpus)
+
+    async def begin_end(self, name: str) -> None:
+        """Before the container goes: from now on its cards are all that tells of it. Raises NodeError `record-unusable`."""
+        await self._ask(self._begin_end, name)
+
+    async def held(self) -> list[OwnedContainer]:
+        """What was cleaned up, or is just being, and has not been released. Raises NodeError `record-unusable`."""
+        return await self._ask(self._held)
 
     async def release(self, name: str) -> None:
         """Returns when nothing of what was launched under this name holds its cards, and forgets them. Raises NodeError
@@ -69,18 +83,44 @@ class HeldCards:
         """Forget notes that old of containers that are not among these; how many."""
         return await self._ask(self._keep_only, names, older_than_seconds)
 
-    def _note(self, name: str, gpus: Sequence[int]) -> None:
-        if self._read(name) is not None:
+    def _note(self, handle: RuntimeHandle, labels: Mapping[str, str], gpus: Sequence[int]) -> None:
+        if self._read(handle.name) is not None:
             return
         self._root.mkdir(parents=True, exist_ok=True)
         since = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS)
-        write_record(self._root / name, {"gpus": sorted(gpus), "boot": boot_id(), "since": since})
+        self._write(handle.name, _Note(frozenset(gpus), boot_id(), since, handle.runtime, labels, ending=False))
+
+    def _begin_end(self, name: str) -> None:
+        note = self._read(name)
+        if note is not None and not note.ending:
+            self._write(name, replace(note, ending=True))
+
+    def _held(self) -> list[OwnedContainer]:
+        found = []
+        for path in sorted(self._root.iterdir()) if self._root.is_dir() else ():
+            try:
+                note = None if path.name.endswith(_PART) else self._read(path.name)
+            except _SPOILT:
+                continue  # it must not hide the others; asked by name it says that it cannot be read
+            if note is not None and note.ending:
+                found.append(OwnedContainer(RuntimeHandle(note.runtime, path.name), note.labels))
+        return found
+
+    def _write(self, name: str, note: _Note) -> None:
+        write_record(self._root / name, {**asdict(note), "gpus": sorted(note.gpus), "labels": dict(note.labels)})
 
     def _read(self, name: str) -> _Note | None:
         value = read_record(self._root / name)
         if value is None:
             return None
-        return _Note(frozenset(map(int, value["gpus"])), str(value["boot"]), int(value["since"]))
+        return _Note(
+            frozenset(map(int, value["gpus"])),
+            str(value["boot"]),
+            int(value["since"]),
+            str(value["runtime"]),
+            {str(label): str(text) for label, text in value["labels"].items()},
+            bool(value["ending"]),
+        )
 
     def _keep_only(self, names: Collection[str], older_than_seconds: float) -> int:
         gone = 0
@@ -94,7 +134,7 @@ class HeldCards:
         """File work off the event loop."""
         try:
             return await asyncio.to_thread(look, *args, **kwargs)
-        except (OSError, ValueError, KeyError, TypeError) as problem:
+        except (OSError, *_SPOILT) as problem:
             raise NodeError("record-unusable", str(problem), path=self._root) from problem
 
 
