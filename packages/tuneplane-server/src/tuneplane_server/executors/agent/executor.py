@@ -45,6 +45,7 @@ log = structlog.get_logger(__name__)
 OUTPUT_TAIL_BYTES = 16 * 1024
 LINGER_SECONDS = 60.0  # how long machines may run on after the first one has ended well
 CHECKED_AT_ONCE = 32
+ELSEWHERE = "it was begun by the executor local of another console, on that one's machine"
 _AWAY = (NodeUnreachableError, UnknownNodeError)
 
 type Attempt = tuple[str, int]
@@ -145,7 +146,9 @@ class AgentExecutor:
 
     async def observe(self, handle: Handle) -> Observation:
         if self._is_locals(handle):
-            return await self._of_local().observe(handle)
+            return (
+                Observation("unknown", detail=ELSEWHERE) if self._local is None else await self._local.observe(handle)
+            )
         if not nodes_of(handle):
             return Observation("unknown", detail="never launched")
         members = await self._members(handle)
@@ -156,7 +159,9 @@ class AgentExecutor:
 
     async def stop(self, handle: Handle, grace: timedelta) -> None:
         if self._is_locals(handle):
-            await self._of_local().stop(handle, grace)
+            if self._local is None:
+                raise ExecutorUnreachableError(ELSEWHERE)
+            await self._local.stop(handle, grace)
             return
         members = await self._members(handle)
         await self._stop([member for member in members if member.alive], grace)
@@ -166,7 +171,7 @@ class AgentExecutor:
 
     async def cleanup(self, handle: Handle) -> CleanupState:
         if self._is_locals(handle):
-            return await self._of_local().cleanup(handle)
+            return CleanupState.UNKNOWN if self._local is None else await self._local.cleanup(handle)
         states = list(await asyncio.gather(*(self._clean(handle, *place) for place in enumerate(nodes_of(handle)))))
         if self._local is not None and not handle.data:
             states.append(await self._local.cleanup(handle))  # launched before the setting was changed, perhaps
@@ -295,12 +300,6 @@ class AgentExecutor:
             return CleanupState.CONFIRMED if self._local is not None and not handle.data else CleanupState.UNKNOWN
         return CleanupState.CONFIRMED if gone else CleanupState.PENDING
 
-    # --- runs of the executor local -------------------------------------------------------------------------------
-
     def _is_locals(self, handle: Handle) -> bool:
+        """Whether the executor `local` began it."""
         return bool(handle.data) and not is_agents(handle)
-
-    def _of_local(self) -> LocalExecutor:
-        if self._local is None:
-            raise ExecutorUnreachableError("it was started by the executor local on the console's machine")
-        return self._local
