@@ -12,7 +12,7 @@ import pytest
 from tests.tuneplane_server.executors.nodes import Directory
 from tests.tuneplane_server.executors.test_contract import SLEEPS, Stage
 from tuneplane_server.clock import SYSTEM_CLOCK
-from tuneplane_server.executors.agent.building import build_agent
+from tuneplane_server.executors.agent.building import Beat, build_agent
 from tuneplane_server.executors.agent.executor import AgentExecutor
 from tuneplane_server.executors.local import LocalExecutor
 from tuneplane_server.executors.port import CleanupState, ExecutorUnreachableError, Handle, LaunchPlan
@@ -29,7 +29,7 @@ class Change:
     after: AgentExecutor
 
 
-async def nobody(_job: str, _attempt: int) -> list[object]:
+async def nobody(_job: str, _attempt: int) -> list[Beat]:
     return []
 
 
