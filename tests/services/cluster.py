@@ -58,6 +58,11 @@ class Node:
         return self.machine.name
 
     @property
+    def address(self) -> str:
+        """Where the console calls it."""
+        return f"http://{self.machine.address}:{PORT}"
+
+    @property
     def state(self) -> Path:
         return self.folder / "state"
 

@@ -163,7 +163,7 @@ def test_https_for_http_is_said_so(pair: Cluster, odd: Node, side: str) -> None:
     if side == "console":
         odd.settings = {**odd.settings, "TUNEPLANE_CONSOLE_URL": pair.console.url.replace("http:", "https:")}
         odd.spawn()
-        wait_until("the node says so", lambda: "TLS" in odd.said() or "https" in odd.said())
+        wait_until("the node says so", lambda: "console-tls" in odd.said())
         assert odd.running
         return
     address = f"https://{odd.machine.address}:{PORT}"

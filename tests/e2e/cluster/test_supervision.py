@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
@@ -12,6 +13,7 @@ from tests.chaos.processes import job_processes
 from tests.e2e.cluster.bench import ClusterBench
 from tests.e2e.harness import wait_until
 from tests.services.cluster import Node
+from tuneplane_node.client import NodeClient, NodeUnreachableError
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
 STEPS = 40
@@ -100,6 +102,19 @@ def test_a_cut_cable_costs_only_time(bench: ClusterBench) -> None:
     whole(bench, run)
     assert json.loads(outcome.read_text())["result"] == "succeeded"
     assert bench.conditions(run) == set()
+
+
+async def test_a_dead_cable_is_noticed_long_before_an_answer_is_given_up(bench: ClusterBench) -> None:
+    node = bench.cluster.nodes["node-a"]
+    client = NodeClient(node.address, bench.cluster.token, read_seconds=3600)
+    assert (await client.hello()).name == node.name  # the connection is kept
+    node.machine.cut()
+    async with asyncio.timeout(60):
+        with pytest.raises(NodeUnreachableError) as caught:
+            await client.hello()
+    assert caught.value.code == "node-unreachable"
+    node.machine.mend()
+    await client.close()
 
 
 def test_a_job_that_ended_while_the_console_was_away_is_told_afterwards(bench: ClusterBench) -> None:

@@ -6,6 +6,7 @@ A reply counts only when it carries the header of a node; whatever else answers 
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,6 +23,16 @@ from tuneplane_node.wire import VERSION_HEADER, NodeProblem, WireError
 
 MAX_ANSWER = 32 * 1024 * 1024
 _LIMITS = httpx2.Limits(max_connections=32, max_keepalive_connections=4, keepalive_expiry=20)
+# Nobody acknowledges what goes into a dead cable: it is known after these seconds, where a node that only thinks long has all of its
+# time for an answer. TCP(7): TCP_USER_TIMEOUT counts for what was sent, the probes for a wait in which nothing is sent.
+_DEAD_SECONDS = 6
+_SOCKET_OPTIONS = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _DEAD_SECONDS // 2),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _DEAD_SECONDS // 2),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAD_SECONDS * 1000),
+)
 # A connection that was kept from before and that the other side has closed meanwhile.
 _STALE = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
 # What httpcore and h11 say when the other side went away in the middle, as a daemon does that is killed.
@@ -120,12 +131,16 @@ class Transport:
                 raise self._unreachable(str(problem)) from problem
             self._client = httpx2.AsyncClient(
                 base_url=self.address,
-                verify=self._verify(),
+                transport=httpx2.AsyncHTTPTransport(
+                    verify=self._verify(),
+                    limits=_LIMITS,
+                    socket_options=_SOCKET_OPTIONS,
+                    trust_env=False,  # nodes are on the console's own network
+                ),
                 headers={"User-Agent": f"tuneplane/{self._version}"},
                 timeout=self._timeout,
-                limits=_LIMITS,
                 follow_redirects=False,  # they would carry the token to another place
-                trust_env=False,  # nodes are on the console's own network
+                trust_env=False,
             )
         return self._client
 
