@@ -85,7 +85,7 @@ def test_options_reach_the_jobspec(tp: Tp, ready: ScriptedConsole) -> None:
         "--train-data", "me/chats@1", "--validation-data", "/data/v", "--volume", "me/cache", "--image", "trl:1.16",
         "--observability-url", "https://curves.example", "--env", "ODD=a=b 'c' \"d\"\n$HOME", "--env", "EMPTY=",
         "--secret", "HF_TOKEN", "--label", "team=x", "--priority", "-5", "--max-duration", "2h", "--grace", "90s",
-        "--retries", "infra=1,platform=2", "--init-from", f"run/{RUN}/checkpoint@step=4",
+        "--retries", "infra=1,platform=2", "--then-export", "merged", "--init-from", f"run/{RUN}/checkpoint@step=4",
     )  # fmt: skip
     spec = JobSpec.model_validate(ready.submitted[0][1]).spec
     pool = spec.resources.pools[0]
@@ -101,6 +101,7 @@ def test_options_reach_the_jobspec(tp: Tp, ready: ScriptedConsole) -> None:
     assert spec.priority == -5
     assert (spec.limits.max_duration, spec.limits.grace) == (7200, 90)
     assert (spec.limits.retries.infra, spec.limits.retries.platform) == (1, 2)
+    assert spec.lifecycle.on_success == [{"export": {"merge_lora": True}}]
 
 
 WRONG = [

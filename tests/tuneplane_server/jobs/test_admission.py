@@ -112,7 +112,7 @@ async def test_a_good_jobspec_is_admitted(harness: Harness, ada: Principal) -> N
         ("spec.secrets", ["HF_TOKEN"], "secret-missing", "spec.secrets"),
         ("spec.data", {"environment": "swe"}, "sandbox-missing", "spec.data.environment"),
         ("spec.evaluation", {"suites": ["gsm8k"]}, "spec-invalid", "spec.evaluation"),
-        ("spec.lifecycle", {"on_success": [{"export": {}}]}, "spec-invalid", "spec.lifecycle.on_success"),
+        ("spec.lifecycle", {"on_success": [{"export": {}}]}, "export-impossible", "spec.lifecycle.on_success.0"),
         ("provenance.package_digest", "0" * 64, "package-missing", "provenance.package_digest"),
     ],
 )  # fmt: skip

@@ -32,6 +32,7 @@ from tuneplane_server.features.hardware.service import HardwareService
 from tuneplane_server.features.ingest.gate import Gate
 from tuneplane_server.features.ingest.service import IngestService
 from tuneplane_server.features.jobs.exporting import JobExports
+from tuneplane_server.features.jobs.follow_ups import FollowUps
 from tuneplane_server.features.jobs.ledger import Ledger
 from tuneplane_server.features.jobs.planning import Planner
 from tuneplane_server.features.jobs.resume_points import ResumePoints
@@ -312,6 +313,10 @@ class Services:
     def exports(self) -> JobExports:
         checkpoints = self.artifacts.checkpoints
         return JobExports(self.jobs, self.submissions, self.catalog, self.hardware, self.run_outputs, checkpoints)
+
+    @cached_property
+    def follow_ups(self) -> FollowUps:
+        return FollowUps(self.database, self.exports, self.ledger, self.accounts, lambda: self.ingest_address)
 
     @cached_property
     def queue(self) -> QueueService:

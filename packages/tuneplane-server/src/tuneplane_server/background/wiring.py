@@ -11,6 +11,7 @@ from tuneplane_server.background.alerter import Alerter
 from tuneplane_server.background.consoles import Consoles
 from tuneplane_server.background.deliverer import Deliverer
 from tuneplane_server.background.duty import Duty
+from tuneplane_server.background.follower import Follower
 from tuneplane_server.background.hasher import Hasher
 from tuneplane_server.background.launcher import Launcher
 from tuneplane_server.background.launching import LaunchPreparer
@@ -127,6 +128,7 @@ def build_roles(services: Services) -> BackgroundRoles:
         alerter,
         deliverer,
         Sweeper(services.sweep_progress, interval=settings.observe_seconds),
+        Follower(services.follow_ups, services.clock, interval=settings.observe_seconds),
     )
     return BackgroundRoles(services.clock, services.ledger, leases, services.wakeups, roles)
 

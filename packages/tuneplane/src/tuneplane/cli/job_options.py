@@ -70,6 +70,13 @@ _OPTIONS = (
     partial(
         click.option, "--retries", multiple=True, metavar="CLASS=N", help=_("Further attempts, for example infra=1.")
     ),
+    partial(
+        click.option,
+        "--then-export",
+        type=click.Choice(("as-is", "merged")),
+        default=None,
+        help=_("Export the newest checkpoint after a success, as it is or with LoRA merged."),
+    ),
 )
 
 

@@ -13,6 +13,11 @@ from tuneplane.contract.words import is_identity_env
 from tuneplane.i18n import _
 from tuneplane.lab.jobspec import SubmitOptions
 
+# --then-export -> steps after the run
+_AFTER: dict[Any, tuple[dict[str, Any], ...]] = {
+    "as-is": ({"export": {}},),
+    "merged": ({"export": {"merge_lora": True}},),
+}
 MAX_SECONDS = 366 * 86400
 MAX_RETRIES = 20
 RETRY_CLASSES = ("infra", "platform", "user", "policy")
@@ -45,6 +50,7 @@ class Values:
             max_duration=self.duration("--max-duration", "spec.limits.max_duration", given["max_duration"], least=1),
             grace=self.duration("--grace", "spec.limits.grace", given["grace"], least=0),
             retries=self.retries(given["retries"]),
+            on_success=_AFTER.get(given.get("then_export"), ()),  # not every command that submits has it
         )
 
     def env(self, texts: Sequence[str]) -> dict[str, str]:

@@ -36,6 +36,17 @@ class ExportAction(Model):
         return value
 
 
+class ExportStep(Model):
+    """`{export: …}` of `spec.lifecycle.on_success`: an export of the newest checkpoint once the run has succeeded."""
+
+    merge_lora: bool = False
+    dtype: Dtype | None = None
+    name: Segment | None = None
+    profile: str | None = Field(default=None, min_length=1, max_length=100)
+    cpus: int | None = Field(default=None, ge=1, le=4096)
+    memory_gb: float | None = Field(default=None, gt=0, le=65536)
+
+
 class ExportLifecycle(Model):
     """`layouts`: the checkpoints that the recipe's runtime can turn into Hugging Face's layout."""
 

@@ -38,6 +38,7 @@ class SubmitOptions:
     max_duration: int | None = None
     grace: int | None = None
     retries: dict[str, int] = field(default_factory=dict)
+    on_success: tuple[dict[str, Any], ...] = ()  # as `spec.lifecycle.on_success`
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ def assemble(
         "config": config.values,
         "hyperparams": hyperparams,
         "evaluation": config.shared.evaluation,
+        "lifecycle": _present({"on_success": list(options.on_success)}),
         "limits": _present({"max_duration": options.max_duration, "grace": options.grace, "retries": options.retries}),
         "priority": options.priority,
         "env": options.env,

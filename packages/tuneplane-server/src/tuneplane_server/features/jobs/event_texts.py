@@ -14,6 +14,8 @@ _TEXTS = {
     "submitted-retry": N_("submitted by {actor}, to repeat run {origin} from scratch"),
     "submitted-resume": N_("submitted by {actor}, to go on from a checkpoint of run {origin}"),
     "submitted-export": N_("submitted by {actor}, to export a checkpoint of run {origin}"),
+    "followed": N_("submitted after its success: {runs}"),
+    "follow-refused": N_("step {step} after its success was refused: {why}"),
     "placed": N_("placed on {nodes}"),
     "launched": N_("started by the executor"),
     "running": N_("seen running"),

@@ -83,6 +83,19 @@ async def followers(session: AsyncSession, principal: Principal, job_id: str) ->
     return list(await session.scalars(statement.order_by(JobRow.id)))
 
 
+async def to_follow_up(session: AsyncSession, since: datetime, kind: str, limit: int) -> Sequence[tuple[str, datetime]]:
+    """(run, when it ended) of those that have succeeded since, name steps for that and bear no event of `kind`; the oldest first."""
+    noted = select(JobEventRow.job_id).where(JobEventRow.job_id == JobRow.id, JobEventRow.kind == kind).exists()
+    query = select(JobRow.id, JobRow.finished_at).where(
+        JobRow.finished_at >= since,
+        JobRow.phase == "succeeded",
+        type_coerce(JobRow.spec, String).contains('"lifecycle":{"on_success":[{', autoescape=True),
+        ~noted,
+    )
+    rows = await session.execute(query.order_by(JobRow.finished_at).limit(limit))
+    return [(job_id, ended) for job_id, ended in rows if ended is not None]
+
+
 async def count_readable(session: AsyncSession, principal: Principal, query: JobQuery) -> dict[str, int]:
     """Phase -> count, whatever phases the query names."""
     statement = select(JobRow.phase, func.count()).where(readable(principal), *_matching(query)).group_by(JobRow.phase)

@@ -12,7 +12,7 @@ from tuneplane.cli.options import WholeNumber, json_option, server_option, yes_o
 from tuneplane.i18n import _
 
 # The model is the command's argument; a benchmark trains on nothing, and its figures are the platform's.
-NOT_OFFERED = ("--model", "--init-from", "--train-data", "--observability", "--observability-url")
+NOT_OFFERED = ("--model", "--init-from", "--train-data", "--observability", "--observability-url", "--then-export")
 
 _ASKING = (
     click.option("--tasks", "-t", multiple=True, metavar="NAME,…", help=_("Tasks of lm-eval by their own names.")),
@@ -20,6 +20,9 @@ _ASKING = (
     click.option("--shots", type=WholeNumber(0), default=None, help=_("Examples before each question.")),
     click.option("--chat-template", is_flag=True, help=_("Put questions into the model's chat format.")),
     click.option("--allow-code", is_flag=True, help=_("Let humaneval and mbpp run what the model wrote.")),
+    click.option(
+        "--gate", multiple=True, metavar="METRIC>=N", help=_("What a figure is to be at least, or with <= at most.")
+    ),
     click.option("--step", type=WholeNumber(0), default=None, help=_("The run's checkpoint of this step.")),
     click.option("--project", default=None, help=_("Instead of the run's own project, or the lab's.")),
 )

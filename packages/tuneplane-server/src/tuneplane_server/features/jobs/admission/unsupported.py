@@ -28,10 +28,9 @@ def check(context: AdmissionContext) -> Iterator[Refusal]:
             field="spec.secrets",
         )
     asked = {
-        "spec.lifecycle.on_success": (bool(spec.lifecycle.on_success), _("steps after the run")),
         "spec.evaluation": (
-            bool(spec.evaluation.suites or spec.evaluation.gates or spec.evaluation.on_checkpoint),
-            _("evaluations"),
+            bool(spec.evaluation.suites or spec.evaluation.on_checkpoint),
+            _("evaluations that follow a run"),
         ),
         "spec.data.output_dataset": (spec.data.output_dataset is not None, _("datasets made by runs")),
         "spec.data.taskset": (spec.data.taskset is not None, _("task sets")),
