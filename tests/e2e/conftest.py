@@ -50,5 +50,5 @@ def newcomer(module_console: Console, tmp_path: Path) -> Client:
     """Somebody new on the module's console, with a lab, and `tp` signed in; the console may be killed and started again."""
     if not module_console.running:
         module_console.start()
-    token = module_console.add_user(f"user-{secrets.token_hex(4)}")
-    return Client(tmp_path / "client", module_console, token).prepare()
+    name = f"user-{secrets.token_hex(4)}"
+    return Client(tmp_path / "client", module_console, module_console.add_user(name), user=name).prepare()

@@ -177,12 +177,13 @@ class Answer:
 
 @dataclass
 class Client:
-    """`tp` with a home and a lab of its own, signed in to one console; `extra` is environment for `tp` alone."""
+    """`tp` with a home and a lab of its own, signed in to one console as `user`; `extra` is environment for `tp` alone."""
 
     folder: Path
     console: Console
     token: str
     extra: Mapping[str, str] = field(default_factory=dict)
+    user: str = USER
 
     @property
     def lab(self) -> Path:

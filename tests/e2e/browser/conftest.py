@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, expect
 
-from tests.e2e.harness import USER, Client
+from tests.e2e.harness import Client
 from tuneplane_server.console.templating import HERE
 
 expect.set_options(timeout=60_000)  # the machine may be busy with other work
@@ -74,14 +74,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 @pytest.fixture
-def client(start_client: Callable[..., Client]) -> Client:
-    return start_client()
+def client(newcomer: Client) -> Client:
+    """Somebody new on the module's console: starting one for each test takes longer than most of them."""
+    return newcomer
 
 
 @pytest.fixture
 def signed_in(page: Page, client: Client) -> Page:
     page.goto(f"{client.console.url}/signin")
-    page.get_by_label("Username").fill(USER)
+    page.get_by_label("Username").fill(client.user)
     page.get_by_label("Password").fill(client.console.password)
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/jobs")
