@@ -7,12 +7,13 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from tests.tuneplane_node.bench import Bench
-from tuneplane_node.daemon.janitor import Janitor, image_limit
+from tuneplane_node.daemon.janitor import HEARD_SECONDS, Janitor, image_limit
 from tuneplane_node.daemon.ports import Ports
 from tuneplane_node.daemon.storage_proof import IDENTITY_DIR
 from tuneplane_node.engine import LABEL_ATTEMPT, LABEL_JOB, NodeError
@@ -35,7 +36,8 @@ def make(process_bench: Bench, ports: Ports, tmp_path: Path) -> Callable[..., Ja
     """A janitor whose clock is that of eight days from now, unless told otherwise."""
 
     def new(bench: Bench = process_bench, now: datetime = LATER, limit: int | None = None) -> Janitor:
-        return Janitor(bench.engine, ports, tmp_path / "root", NODE, limit, now=lambda: now)
+        hours = count(0.0, HEARD_SECONDS)
+        return Janitor(bench.engine, ports, tmp_path / "root", NODE, limit, now=lambda: now, steady=lambda: next(hours))
 
     return new
 
@@ -56,6 +58,27 @@ async def test_what_ended_long_ago_and_nobody_asked_about_is_removed(
     assert [container.handle for container in await other.owned()] == [foreign], "it is another's"
     await other.cleanup(foreign)
     process_bench.let_go()
+
+
+async def test_a_console_that_was_away_is_given_an_hour_to_ask(
+    process_bench: Bench, ports: Ports, tmp_path: Path
+) -> None:
+    ended = await process_bench.launch("exit 3")
+    await process_bench.ended(ended)
+    at = 0.0
+    janitor = Janitor(process_bench.engine, ports, tmp_path / "root", NODE, now=lambda: LATER, steady=lambda: at)
+    for moment, heard in (
+        (0.0, False),
+        (7200.0, True),
+        (9000.0, True),
+        (9600.0, False),
+        (10_200.0, True),
+        (13_000.0, True),
+    ):
+        at = moment
+        assert (await janitor.sweep(console_heard=heard)).containers == (), moment
+    at = 13_800.0
+    assert (await janitor.sweep(console_heard=True)).containers == (str(ended),)
 
 
 async def test_ports_of_what_is_gone_are_given_back_and_those_of_jobs_stay(

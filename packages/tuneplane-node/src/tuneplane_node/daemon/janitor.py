@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,9 @@ from tuneplane_node.daemon.storage_proof import forget_proofs
 from tuneplane_node.engine import LABEL_ATTEMPT, LABEL_JOB, Engine, NodeError, OwnedContainer
 
 KEEP_ENDED = timedelta(days=7)
+HEARD_SECONDS = (
+    3600.0  # without a break, until the console has had every chance to ask about what ended while it was away
+)
 KEEP_PORT_SECONDS = 86_400.0
 MAX_CONTAINERS = 50  # of one round
 ROUND_SECONDS = 600.0
@@ -56,28 +60,34 @@ class Janitor:
         image_limit_bytes: int | None = None,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        steady: Callable[[], float] = time.monotonic,
         files: FileLane | None = None,
     ) -> None:
         self._engine, self._ports = engine, ports
         self._storage_root, self._node_id = storage_root, node_id
         self._image_limit = image_limit_bytes
-        self._now = now
+        self._now, self._steady = now, steady
+        self._heard_since: float | None = None
         self._files = files or FileLane(_FILE_SECONDS, most=2)
         self._last_problems: tuple[str, ...] = ()
 
     async def sweep(self, pinned: Collection[str] = (), *, console_heard: bool) -> Swept:
-        """One round. `pinned`: images that stay whatever room they take. `console_heard`: the console answered lately, so that it
-        had every chance to ask about what ended. Never raises for what is wrong with the machine."""
+        """One round. `pinned`: images that stay whatever room they take. `console_heard`: the console answered lately. Never raises
+        for what is wrong with the machine."""
+        if not console_heard:
+            self._heard_since = None
+        elif self._heard_since is None:
+            self._heard_since = self._steady()
         problems: list[str] = []
         try:
             async with asyncio.timeout(ROUND_SECONDS):
-                swept = await self._round(pinned, console_heard, problems)
+                swept = await self._round(pinned, problems)
         except TimeoutError:
             swept = Swept(problems=(*problems, f"not done within {ROUND_SECONDS:.0f} s"))
         self._log(swept)
         return swept
 
-    async def _round(self, pinned: Collection[str], console_heard: bool, problems: list[str]) -> Swept:
+    async def _round(self, pinned: Collection[str], problems: list[str]) -> Swept:
         async def tried[T](part: Awaitable[T], otherwise: T) -> T:
             """One part that fails must not keep the others from their turn."""
             try:
@@ -91,7 +101,7 @@ class Janitor:
         containers = await tried(self._containers(), None)
         ended: tuple[str, ...] = ()
         if containers is not None:
-            if console_heard:
+            if self._heard_since is not None and self._steady() - self._heard_since >= HEARD_SECONDS:
                 ended = await tried(self._forgotten(containers), ())
             ports = tuple(await tried(self._ports.keep_only(_attempts(containers), KEEP_PORT_SECONDS), []))
             notes = await tried(self._engine.forget_notes(), 0)
