@@ -139,6 +139,41 @@ def test_an_experiment_of_the_lab_says_itself_what_is_measured(tp: Tp, lab: Path
     assert "experiments/mine/config.yaml" in files
 
 
+def test_gates_go_with_the_evaluation(tp: Tp, ready: ScriptedConsole) -> None:
+    gates = ("--gate", "gsm8k/exact_match/strict-match >= 0.4", "--gate", "validation/score<=1e-1")
+    tp("eval", OTHER, "--suite", "gsm8k", *gates, *CPU)
+    spec, _files = sent(ready)
+    assert spec["spec"]["evaluation"] == {
+        "gates": [
+            {"metric": "validation/gsm8k/exact_match/strict-match", "min": 0.4},
+            {"metric": "validation/score", "max": 0.1},
+        ]
+    }
+    assert "eval" not in spec["spec"]["config"]
+
+
+@pytest.mark.parametrize("text", ["gsm8k", "gsm8k>0.4", "gsm8k>=", ">=0.4", "a>=b", "a>=nan", "a>=1<=2", "a>=0.4>=0.5"])
+def test_what_is_no_gate_is_refused(tp: Tp, ready: ScriptedConsole, text: str) -> None:
+    answer = tp("eval", OTHER, "--suite", "smoke", "--gate", text, *CPU, code=3)
+    assert "gsm8k/exact_match>=0.4" in answer.err
+    assert ready.submitted == []
+
+
+@pytest.mark.parametrize(("state", "code"), [("passed", 0), ("failed", 1), ("missing", 1)])
+def test_a_gate_that_is_not_passed_is_the_exit_code(tp: Tp, ready: ScriptedConsole, state: str, code: int) -> None:
+    gates = [
+        {"metric": "validation/score", "min": 0.1, "max": 0.9, "state": "passed", "value": 0.5, "certain": None},
+        {"metric": "validation/arc/acc", "min": 0.45, "max": None, "state": state, "value": 0.5, "certain": False},
+    ]
+    ready.on(RUN, "/evaluation", lambda _request: as_json(evaluation(gates=gates)))
+    lines = tp("bench", "show", RUN, code=code).out.splitlines()
+    assert lines[-2].split() == ["validation/score", "≥", "0.1", "≤", "0.9", "0.5000", "passed"]
+    assert lines[-1].startswith("validation/arc/acc")
+    assert "within the figure's interval" in lines[-1]
+    assert ("not passed" in lines[-1]) is (state != "passed")
+    assert tp("bench", "show", RUN, "--json", code=code).json["gates"] == gates
+
+
 @pytest.mark.parametrize("runner", ["safety", "judge"])
 def test_runners_with_questions_of_their_own_are_suites(tp: Tp, ready: ScriptedConsole, runner: str) -> None:
     tp("eval", f"run/{OTHER}/checkpoint@step=8", "--suite", runner, *CPU)
@@ -157,6 +192,7 @@ def test_runners_with_questions_of_their_own_are_suites(tp: Tp, ready: ScriptedC
         ((f"run/{OTHER}/checkpoint@step=3", "--suite", "smoke", "--step", "3"), "not both"),
         (("zz", "--suite", "smoke"), "no run id"),
         ((OTHER, "--experiment", "mine", "--suite", "smoke"), "config.yaml"),
+        ((OTHER, "--experiment", "mine", "--gate", "a>=1"), "config.yaml"),
         (("--suite", "smoke"), "RUN|MODEL"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.tuneplane_server.console.conftest import Browser, app_of, browsing, read
-from tests.tuneplane_server.evaluation.build import evaluated, figure, finish, report, task
+from tests.tuneplane_server.evaluation.build import evaluated, figure, finish, make_runtime, report, task
 from tests.tuneplane_server.harness import Harness, jobspec
 from tuneplane_server.features.accounts.principal import Principal
 
@@ -79,6 +79,24 @@ async def test_a_report_that_cannot_be_used_is_told_on_every_page_of_the_job(
     listed = await page(site, ada, "/evaluations", language)
     assert f'value="{job}"' not in listed  # nothing to compare
     assert f"/jobs/{job}/evaluation" in listed
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_gates_are_shown_with_what_became_of_them(site: Harness, ada: Principal, language: str) -> None:
+    make_runtime(site)
+    gates = [{"metric": "validation/arc/acc", "min": 0.4}, {"metric": "validation/arc/acc", "max": 0.495}]
+    spec = {"method": "evalkit/benchmark", "evaluation": {"gates": [*gates, {"metric": HOSTILE, "min": 1}]}}
+    job = await evaluated(site, ada, report(task("arc", 0.5, 0.02)), **spec)
+    good = await evaluated(
+        site, ada, report(task("arc", 0.45, 0.001)), method="evalkit/benchmark", evaluation={"gates": gates}
+    )
+    text = await page(site, ada, f"/jobs/{job}/evaluation", language)
+    assert read(text).attributes("data-state") == ["passed", "failed", "missing"]
+    assert "≥ 0.4" in text
+    assert HOSTILE not in text
+    listed = read(await page(site, ada, "/evaluations", language))
+    assert [values["data-missed"] for _tag, values in listed.tags if "data-missed" in values] == ["0", "2"]
+    assert f"evaluation-{good}-1" in listed.attributes("id")
 
 
 async def test_the_list_is_filtered_and_leads_to_the_comparison(site: Harness, ada: Principal) -> None:

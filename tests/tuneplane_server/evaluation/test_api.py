@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.tuneplane_server.evaluation.build import evaluated, finish, report, task
+from tests.tuneplane_server.evaluation.build import evaluated, finish, make_runtime, report, task
 from tests.tuneplane_server.harness import ON_SQLITE, Api, Harness, jobspec
 from tuneplane_server.features.accounts.principal import Principal
 
@@ -173,6 +173,54 @@ async def test_what_was_not_measured_alike_is_not_compared_and_says_why(api: Api
     assert cell["mismatches"][0] | {"text": ""} == {"setting": "version", "base": "1.0", "other": "2.0", "text": ""}
     assert "1.0, 2.0" in cell["mismatches"][0]["text"]
     assert gsm8k["cells"][1]["value"] is None
+
+
+async def test_gates_judge_the_report_and_leave_the_run_alone(api: Api, ada: Principal) -> None:
+    gates = [
+        {"metric": "validation/arc/acc", "min": 0.4},
+        {"metric": "validation/arc/acc", "max": 0.49},
+        {"metric": "validation/mmlu/acc", "min": 0.1},
+        {"metric": "validation/score", "min": 0.5, "max": 0.5},
+    ]
+    make_runtime(api.harness)
+    spec = {"method": "evalkit/benchmark", "evaluation": {"gates": gates}}
+    job = await evaluated(api.harness, ada, report(task("arc", 0.5, 0.02)), **spec)
+    found = (await get(api, ada, f"/jobs/{job}/evaluation"))["gates"]
+    assert [(gate["state"], gate["value"], gate["certain"]) for gate in found] == [
+        ("passed", 0.5, True),
+        ("failed", 0.5, False),
+        ("missing", None, None),
+        ("passed", 0.5, None),
+    ]
+    assert found[0] | {"state": ""} == {
+        "metric": "validation/arc/acc", "min": 0.4, "max": None, "state": "", "value": 0.5, "certain": True,
+    }  # fmt: skip
+    broken = await evaluated(api.harness, ada, b"[]", **spec)
+    states = [gate["state"] for gate in (await get(api, ada, f"/jobs/{broken}/evaluation"))["gates"]]
+    assert states == ["missing"] * 4
+
+
+@ON_SQLITE
+@pytest.mark.parametrize(
+    ("method", "evaluation", "said"),
+    [
+        ("custom/custom", {"gates": [{"metric": "validation/score", "min": 0.5}]}, "leaves no evaluation report"),
+        ("evalkit/benchmark", {"gates": [{"metric": "validation/score", "max_regression": 0.1}]}, "max_regression"),
+        ("evalkit/benchmark", {"gates": [{"metric": "validation/score"}]}, "has no bound"),
+        ("evalkit/benchmark", {"gates": [{"metric": "validation/score", "min": 2, "max": 1}]}, "could never pass"),
+        ("evalkit/benchmark", {"suites": ["general"]}, "evaluations that follow a run"),
+        ("evalkit/benchmark", {"on_checkpoint": {"every_steps": 10}}, "evaluations that follow a run"),
+    ],
+)
+async def test_a_gate_that_would_judge_nothing_is_refused(
+    api: Api, ada: Principal, method: str, evaluation: dict[str, Any], said: str
+) -> None:
+    make_runtime(api.harness)
+    client = await api.client(ada)
+    async with client:
+        answer = await client.post("/api/v1/jobs", json=jobspec(method, evaluation=evaluation))
+    assert answer.status_code == 422
+    assert [said in refusal["message"] for refusal in answer.json()["refusals"]] == [True]
 
 
 async def test_nobody_sees_what_is_not_theirs(api: Api, ada: Principal) -> None:

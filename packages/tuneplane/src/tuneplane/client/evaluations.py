@@ -55,6 +55,17 @@ class EvaluatedTask(TypedDict):
     figures: list[Figure]
 
 
+class GateResult(TypedDict):
+    """`state`: passed, failed, missing. `certain`: both ends of the figure's interval say the same."""
+
+    metric: str
+    min: float | None
+    max: float | None
+    state: str
+    value: float | None
+    certain: bool | None
+
+
 class ReportProblem(TypedDict):
     code: str
     text: str
@@ -78,6 +89,7 @@ class Evaluation(TypedDict):
     heads: list[Head]
     problem: ReportProblem | None
     created_at: str
+    gates: NotRequired[list[GateResult]]
     tasks: NotRequired[list[EvaluatedTask]]
     settings: NotRequired[dict[str, Any]]
     versions: NotRequired[dict[str, str]]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,10 +37,16 @@ def packaged_lab(project: str, settings: dict[str, Any]) -> Iterator[tuple[Lab, 
 
 
 def settings_of(
-    chosen: Chosen, *, limit: int | None, num_fewshot: int | None, chat_template: bool, allow_code: bool
+    chosen: Chosen,
+    *,
+    limit: int | None,
+    num_fewshot: int | None,
+    chat_template: bool,
+    allow_code: bool,
+    gates: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
     """config.yaml of evalkit/benchmark; None: as each task says."""
-    return {
+    settings = {
         "runner": chosen.runner,
         "packs": list(chosen.packs),
         "tasks": list(chosen.tasks),
@@ -49,3 +55,4 @@ def settings_of(
         "apply_chat_template": chat_template,
         "allow_code": allow_code,
     }
+    return {**settings, "eval": {"gates": list(gates)}} if gates else settings

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuneplane_server.console.i18n import _
+from tuneplane_server.console.i18n import N_, _
 
 TINY = "/out/tiny-model"  # where evalkit/benchmark makes one when no model is named
+_GATES = {
+    "passed": (N_("passed"), "tone-good", "circle-check"),
+    "failed": (N_("not passed"), "tone-bad", "circle-x"),
+    "missing": (N_("no such figure"), "tone-bad", "circle-question-mark"),
+}
 WIDTH = 100  # of a bar, in the units of its picture
 
 
 def listed(item: dict[str, Any]) -> dict[str, Any]:
-    """An evaluation (API shape) with `shown_model` and how many of its tasks `heads` leaves out."""
+    """An evaluation (API shape) with `shown_model`, its gates in words, how many were `missed`, and what `heads` leaves out."""
+    gates = [gate | {"shown": _gate(gate)} for gate in item["gates"]]
     return item | {
+        "gates": gates,
+        "missed": sum(gate["state"] != "passed" for gate in gates),
         "shown_model": model_text(item["model"]),
         "more": max(0, item["task_count"] - len(item["heads"])),
     }
@@ -70,6 +78,13 @@ def bar(figure: dict[str, Any]) -> dict[str, float] | None:
         return None
     ends = (low, high) if isinstance(low, int | float) and isinstance(high, int | float) else (value, value)
     return {"value": _along(value), "low": _along(ends[0]), "high": _along(ends[1])}
+
+
+def _gate(gate: dict[str, Any]) -> dict[str, str]:
+    """The bound, and the pill that says whether it is kept."""
+    bounds = [f"{sign} {gate[side]:g}" for side, sign in (("min", "≥"), ("max", "≤")) if gate[side] is not None]
+    word, tone, shape = _GATES.get(gate["state"], (gate["state"], "tone-warn", "circle-question-mark"))
+    return {"bound": " ".join(bounds), "word": _(word), "tone": tone, "icon": shape}
 
 
 def _along(share: float) -> float:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tuneplane_server.domain.evaluation import Asking, Figure, Report, Task, score
+from tuneplane_server.domain.gates import Gate, GateResult, figures_by_metric, judge
 
 JUDGE_NOTE = "judge: "  # how evalkit/benchmark notes which judge model graded
+DEFAULT_CONFIDENCE = 0.95
 HEADS = 8  # tasks that a listing shows
 
 
@@ -41,6 +43,20 @@ def heads_of(kept: dict[str, Any]) -> list[dict[str, Any]]:
 
 def score_of(kept: dict[str, Any]) -> float | None:
     return score(figure_of(item["figures"][0]) for item in main_tasks(kept))
+
+
+def gates_of(evaluation: Mapping[str, Any], kept: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """[{metric, min, max, state, value, certain}] for `spec.evaluation.gates`; of a report that cannot be used every figure is missing."""
+    gates = [Gate(item["metric"], item.get("min"), item.get("max")) for item in evaluation.get("gates") or []]
+    figures = {} if kept is None else figures_by_metric(report_of(kept), score_of(kept))
+    confidence = DEFAULT_CONFIDENCE if kept is None else kept["confidence"]
+    return [_result(judge(gate, figures, confidence)) for gate in gates]
+
+
+def _result(found: GateResult) -> dict[str, Any]:
+    gate = found.gate
+    bounds = {"metric": gate.metric, "min": gate.low, "max": gate.high}
+    return {**bounds, "state": str(found.state), "value": found.value, "certain": found.certain}
 
 
 def figure_of(kept: dict[str, Any]) -> Figure:

@@ -17,7 +17,7 @@ from tuneplane_server.db.engine import Database
 from tuneplane_server.domain.evaluation import Row, compare
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.evaluation import repo
-from tuneplane_server.features.evaluation.kept import heads_of, main_tasks, report_of, score_of
+from tuneplane_server.features.evaluation.kept import gates_of, heads_of, main_tasks, report_of, score_of
 from tuneplane_server.features.evaluation.problems import problem_view
 from tuneplane_server.features.evaluation.reading import Found, read_report
 from tuneplane_server.features.evaluation.repo import Place
@@ -125,6 +125,7 @@ class EvaluationService:
             tasks=len(main_tasks(kept)) if kept else 0,
             score=score_of(kept) if kept else None,
             heads=heads_of(kept) if kept else [],
+            gates=gates_of(job.spec["spec"].get("evaluation") or {}, kept),
             problem=found.problem.to_json() if found.problem else None,
             report=kept,
             created_at=self._clock.now(),

@@ -36,6 +36,7 @@ class EvaluationRow(Base):
     tasks: Mapped[int]
     score: Mapped[float | None] = mapped_column(Double)
     heads: Mapped[list[dict[str, Any]]] = mapped_column(JsonText)
+    gates: Mapped[list[dict[str, Any]]] = mapped_column(JsonText)  # of the JobSpec, judged: see kept.gates_of
     problem: Mapped[dict[str, Any] | None] = mapped_column(JsonText)
     report: Mapped[dict[str, Any] | None] = mapped_column(JsonText)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)

@@ -61,6 +61,17 @@ class HeadView(BaseModel):
     n: int
 
 
+class GateView(BaseModel):
+    """`state`: passed, failed, missing (there is no such figure). `certain`: both ends of the figure's interval say the same."""
+
+    metric: str
+    min: float | None
+    max: float | None
+    state: str
+    value: float | None
+    certain: bool | None
+
+
 class EvaluationView(BaseModel):
     """As listings show it. `run`: that evaluated, not that is evaluated. `tasks`: how many were asked for. `problem`: the report cannot
     be used; then there is nothing else of it.
@@ -78,6 +89,7 @@ class EvaluationView(BaseModel):
     task_count: int
     score: Number | None
     heads: list[HeadView]
+    gates: list[GateView]
     problem: ProblemView | None
     created_at: datetime
 
@@ -175,6 +187,7 @@ def _common(row: EvaluationRow) -> dict[str, Any]:
         "task_count": row.tasks,
         "score": None if row.score is None else json_number(row.score),
         "heads": [HeadView(**item) for item in row.heads],
+        "gates": [GateView(**item) for item in row.gates],
         "problem": problem_view(row.problem),
     }
 

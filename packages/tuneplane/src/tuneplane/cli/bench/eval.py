@@ -17,6 +17,7 @@ _OF_THE_EXPERIMENT = {
     "shots": "--shots",
     "chat_template": "--chat-template",
     "allow_code": "--allow-code",
+    "gate": "--gate",
     "project": "--project",
 }
 
@@ -24,7 +25,7 @@ _OF_THE_EXPERIMENT = {
 @tp_command(
     "tp eval 06fq9k2m --suite general --profile h200:1 --wait",
     "tp eval 06fq9k2m --step 400 --suite gsm8k --limit 200 --profile h200:1",
-    "tp eval hf:Qwen/Qwen3-0.6B --tasks arc_easy,piqa --profile h200:1",
+    "tp eval hf:Qwen/Qwen3-0.6B --tasks arc_easy,piqa --gate 'piqa/acc>=0.6' --profile h200:1 --wait",
     "tp eval 06fq9k2m --experiment my-benchmark --profile h200:1",
     about=_(
         "Takes the newest complete checkpoint of a run, that of --step, or a model (hf:, ms:, tp:, a path, run/…). Needs no experiment: "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tuneplane.cli.bench.text import figures_table, head
+from tuneplane.cli.bench.text import figures_table, gates_table, head
 from tuneplane.cli.exits import FAILED, OK
 from tuneplane.cli.job.ids import find_job
 from tuneplane.cli.options import WholeNumber, job_argument, json_option, server_option, tp_command
@@ -19,7 +19,8 @@ from tuneplane.i18n import _
     "tp bench show 06fq9k2m",
     "tp bench show 06fq9k2m --json",
     about=_(
-        "The figures of each task with their confidence intervals: value ± half of the interval, over so many rows."
+        "The figures of each task with their confidence intervals: value ± half of the interval, over so many rows. Exit code 1 when "
+        "the report cannot be used or a gate is not passed."
     ),
 )
 @job_argument
@@ -35,7 +36,7 @@ def show(console: Console, run: str, attempt: int | None = None, *, as_json: boo
     """Write the report of a run; the exit code says whether there is one to read."""
     with EvaluationConsole(console.server, console.token, ca_file=console.ca_file) as evaluations:
         found = evaluations.evaluation(run, attempt)
-    problem = found["problem"]
+    problem, gates = found["problem"], found.get("gates") or []
     if as_json:
         write_json(found)
     elif problem:
@@ -43,5 +44,6 @@ def show(console: Console, run: str, attempt: int | None = None, *, as_json: boo
         note(f"  → {problem['hint']}" if problem.get("hint") else "")
     else:
         write(f"{head(found)}\n{figures_table(found)}")
+        write("\n" + gates_table(gates) if gates else "")
         note(_("± is half of the {percent} % interval").format(percent=f"{100 * (found.get('confidence') or 0):g}"))
-    return FAILED if problem else OK
+    return FAILED if problem or any(gate["state"] != "passed" for gate in gates) else OK

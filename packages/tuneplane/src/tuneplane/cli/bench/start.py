@@ -14,6 +14,7 @@ from tuneplane.cli.session import lab_or_none, open_console
 from tuneplane.cli.submission import draft
 from tuneplane.cli.submit import submit_draft
 from tuneplane.client.http import Console
+from tuneplane.evaluation.gates import parse_gate
 from tuneplane.evaluation.package import packaged_lab, settings_of
 from tuneplane.evaluation.suites import METHOD, Chosen, choose
 from tuneplane.i18n import _
@@ -94,6 +95,7 @@ def _lab(
         num_fewshot=given["shots"],
         chat_template=given["chat_template"],
         allow_code=given["allow_code"],
+        gates=[parse_gate(text) for text in given["gate"]],
     )
     with packaged_lab(project, settings) as made:
         yield made

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from string import ascii_uppercase
 from typing import Any
 
 from tuneplane.cli.job.show_text import age
 from tuneplane.cli.text import clean, fields, table
-from tuneplane.client.evaluations import Cell, Comparison, Difference, EvaluatedModel, Evaluation
+from tuneplane.client.evaluations import Cell, Comparison, Difference, EvaluatedModel, Evaluation, GateResult
 from tuneplane.i18n import _
 
 SHOWN_HEADS = 3
@@ -103,6 +104,27 @@ def figures_table(found: Evaluation) -> str:
         for figure in item["figures"]
     ]
     return table([_("TASK"), _("METRIC"), _("VALUE"), "", _("ROWS"), _("SHOTS"), _("VERSION"), ""], rows)
+
+
+def gates_table(gates: Sequence[GateResult]) -> str:
+    rows = [
+        (
+            gate["metric"],
+            " ".join(
+                f"{sign} {bound:g}" for sign, bound in (("≥", gate["min"]), ("≤", gate["max"])) if bound is not None
+            ),
+            None if gate["value"] is None else number(gate["value"]),
+            _gate_words(gate),
+        )
+        for gate in gates
+    ]
+    return table([_("GATE"), _("BOUND"), _("VALUE"), _("RESULT")], rows)
+
+
+def _gate_words(gate: GateResult) -> str:
+    words = {"passed": _("passed"), "failed": _("not passed"), "missing": _("not passed: there is no such figure")}
+    state = words.get(gate["state"], gate["state"])
+    return state if gate["certain"] is not False else _("{state}, but within the figure's interval").format(state=state)
 
 
 def legend(found: Comparison) -> str:

@@ -32,6 +32,7 @@ def upgrade() -> None:
         sa.Column("tasks", sa.Integer(), nullable=False),
         sa.Column("score", sa.Double(), nullable=True),
         sa.Column("heads", JsonText(), nullable=False),
+        sa.Column("gates", JsonText(), nullable=False),
         sa.Column("problem", JsonText(), nullable=True),
         sa.Column("report", JsonText(), nullable=True),
         sa.Column("created_at", UtcDateTime(), nullable=False),
