@@ -194,6 +194,7 @@ async def _main(plan: Plan) -> None:
         ws="none",
         lifespan="off",
         access_log=False,
+        interface="asgi3",  # a bound method is taken for something else
     )
     serving = asyncio.create_task(uvicorn.Server(config).serve())
     living = asyncio.create_task(machines.live())

@@ -10,9 +10,9 @@ from sqlalchemy import func, select
 
 from tests.tuneplane_server.harness import Api, Harness, gpu_pool, jobspec
 from tuneplane_server.domain import figures as blocks
-from tuneplane_server.executors.port import CardFigures, NodeFigures, RunFigures
+from tuneplane_server.executors.port import CardFigures, NodeFigures, NodeInfo, RunFigures
 from tuneplane_server.features.accounts.principal import Principal
-from tuneplane_server.features.hardware.tables import FigureBlockRow, FigureSeriesRow
+from tuneplane_server.features.hardware.tables import FigureBlockRow, FigureSeriesRow, GpuHoldRow
 
 MIB = 2.0**20
 BLOCK_POINTS = 128  # so that a test writes few moments
@@ -156,6 +156,58 @@ async def test_idle_cards_are_told_since_when_all_of_them_are(harness: Harness, 
     assert (await measure(80.0, 0.0)).idle_since is None
     harness.time.pass_(120)
     assert await harness.services.figures.idle_cards([job_id]) == {}, "what came long ago says nothing of now"
+
+
+async def test_a_run_on_several_nodes_is_idle_when_its_cards_on_all_of_them_are(harness: Harness) -> None:
+    job_id, now = "a" * 16, harness.time.now
+    async with harness.services.database.begin() as session:
+        session.add_all(
+            GpuHoldRow(node=name, gpu_index=card, job_id=job_id, attempt=1, since=now)
+            for name in ("gpu-1", "gpu-2")
+            for card in (0, 1)
+        )
+    times = iter(range(100, 1000, 10))
+
+    async def measure(**use: float) -> Any:
+        """Node -> how much its cards are used; a node that is not named is not measured."""
+        harness.time.pass_(10)
+        for name, percent in use.items():
+            cards = tuple(CardFigures(index, False, {"use": percent}) for index in range(3))
+            seen = NodeFigures(name.replace("_", "-"), float(next(times)), {"cpu": 1.0}, cards)
+            await harness.services.figures.record(seen)
+        return (await harness.services.figures.idle_cards([job_id]))[job_id, 1]
+
+    assert (await measure(gpu_1=0.0, gpu_2=90.0)).idle_since is None, "it works on the other node"
+    idle = await measure(gpu_1=0.0, gpu_2=0.0)
+    assert (idle.measured, idle.idle_since is not None) == (4, True)
+    harness.time.pass_(120)
+    assert (await measure(gpu_1=0.0)).measured == 2, "of a node that is silent nothing is known"
+    found = await harness.services.figures.of_run(job_id, max_points=100)
+    assert {name.partition("/gpu")[0] for name in found if "/gpu" in name} == {"gpu-1", "gpu-2"}
+    assert not any("/gpu2/" in name for name in found), "that card is nobody's"
+
+
+async def test_of_many_machines_those_that_waited_longest_are_measured_next(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuneplane_server.background.sampler.AT_A_LOOK", 2)
+    names = [f"gpu-{number}" for number in range(5)]
+    machines = [NodeInfo(name, 8, 64, ()) for name in names]
+    asked: list[str] = []
+
+    async def nodes() -> list[NodeInfo]:
+        return machines
+
+    async def sample(name: str) -> NodeFigures | None:
+        asked.append(name)
+        return None
+
+    monkeypatch.setattr(harness.scripted, "nodes", nodes)
+    monkeypatch.setattr(harness.scripted, "sample", sample)
+    for _look in range(5):
+        harness.time.pass_(10)
+        await look(harness)
+    assert sorted(asked) == sorted(names * 2)
 
 
 async def test_old_figures_of_machines_go_and_those_of_runs_stay_until_they_are_forgotten(harness: Harness) -> None:
