@@ -87,20 +87,27 @@ def test_a_checkpoint_is_evaluated_and_its_report_read(
     assert "8/40" in client.tp("bench", "show", found["run"]).out
 
 
-def test_sft_leaves_a_checkpoint_that_generates(
+def test_sft_leaves_a_checkpoint_whose_export_generates_and_is_a_base_model(
     client: Client, trained: Callable[[str], str], training_runtime: Path
 ) -> None:
     run = trained("trl/sft")
     losses = [value for _, value in client.curve(run, "train/loss")]
     assert losses[-1] < losses[0]
-    artifacts = client.api(f"/jobs/{run}/artifacts")
-    newest = max((c for c in artifacts["checkpoints"] if c["complete"]), key=lambda c: c["step"])
+    shown = client.tp("export", run, "--dry-run").out
+    assert "python3 $TUNEPLANE_WORK_DIR/export/export_start.py --source" in shown
+    exported = client.tp("export", run, "--wait", "--json", timeout=480).json
+    assert (exported["phase"], exported["origin"]) == ("succeeded", {"id": run, "kind": "export"})
+    artifacts = client.api(f"/jobs/{exported['id']}/artifacts")
+    (found,) = artifacts["exports"]
+    assert (found["name"], found["size"] > 1000) == ("step-8", True)
+    next_run = ("submit", "trl-sft", "--profile", "cpu", "--model", f"run/{run}/export@step=8", "--dry-run", "--json")
+    assert client.tp(*next_run).json["admission"]["admitted"]
     code = (
         "import sys; from transformers import AutoModelForCausalLM as M, AutoTokenizer as T; p = sys.argv[1];"
         "m, t = M.from_pretrained(p), T.from_pretrained(p);"
         "x = t('The', return_tensors='pt'); y = m.generate(**x, max_new_tokens=4, do_sample=False); print(y.shape[1] - x['input_ids'].shape[1])"
     )
-    path = Path(artifacts["out_dir"]) / newest["path"]
+    path = Path(artifacts["out_dir"]) / found["path"]
     done = subprocess.run(
         [training_runtime / "bin/python", "-c", code, str(path)],
         capture_output=True,
