@@ -183,3 +183,19 @@ async def test_a_launch_nobody_saw_the_end_of_is_looked_for_on_its_nodes(harness
     planned = [handle for handle in gang(harness).asked if (handle.job_id, dict(handle.data)) == (job_id, {})]
     assert planned
     assert set(planned[0].nodes) == set(NODES)
+
+
+async def test_a_node_that_nobody_reaches_until_the_deadline_is_the_reason(harness: Harness, ada: Principal) -> None:
+    job_id = await harness.submit(ada, two_machines())
+    gang(harness).launch_errors = [ExecutorUnreachableError("n2 does not answer", "node-unreachable")] * 10
+    for _look in range(3):
+        await harness.round()
+        harness.time.pass_(1000)
+    await harness.round(2)
+    job = await harness.job(job_id)
+    assert job.reason is not None
+    assert (job.phase, job.reason["code"], job.reason["data"]["detail"]) == (
+        "failed",
+        "node-unreachable",
+        "n2 does not answer",
+    )

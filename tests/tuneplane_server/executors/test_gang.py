@@ -291,8 +291,9 @@ async def test_what_cannot_be_asked_is_unknown_and_never_gone(machines: Machines
     seen = await seen_until(executor, handle, lambda seen: seen.presence == "unknown")
     assert seen.exit is None
     assert "n2" in seen.detail
-    with pytest.raises(ExecutorUnreachableError):
+    with pytest.raises(ExecutorUnreachableError) as caught:
         await executor.launch(plan)
+    assert caught.value.reason == "node-unreachable"
     with pytest.raises(ExecutorUnreachableError):
         await executor.owned(handle.nodes)
     assert [item.job_id for item in await executor.owned()] == [plan.job_id]

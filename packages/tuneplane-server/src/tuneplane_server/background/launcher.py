@@ -66,7 +66,7 @@ class Launcher:
         except LaunchDelayedError as error:
             await self._delay(row, lease, _failed(error.reason, error.data))
         except ExecutorUnreachableError as error:
-            await self._delay(row, lease, _failed("launch-failed", {"detail": str(error)[:1000]}))
+            await self._delay(row, lease, _failed(error.reason, {"detail": str(error)[:1000]}))
         else:
             if launched is not None:
                 await self._record(row, lease, *launched)

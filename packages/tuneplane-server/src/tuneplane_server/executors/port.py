@@ -210,7 +210,12 @@ class LaunchDelayedError(Exception):
 
 
 class ExecutorUnreachableError(Exception):
-    """Nobody could be asked; nothing is known to have happened, and it may have."""
+    """Nobody could be asked; nothing is known to have happened, and it may have. `reason`: what a launch fails for when nobody can
+    be asked until its deadline, a code of the reason table."""
+
+    def __init__(self, text: str, reason: str = "launch-failed") -> None:
+        super().__init__(text)
+        self.reason = reason
 
 
 class Executor(Protocol):

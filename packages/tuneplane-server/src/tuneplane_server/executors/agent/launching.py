@@ -33,6 +33,7 @@ from tuneplane_server.executors.port import (
 
 log = structlog.get_logger(__name__)
 
+UNREACHABLE = "node-unreachable"
 LOOPBACK, MAIN_UNREACHABLE = "127.0.0.1", "main-unreachable"
 MIN_FREE_BYTES = 1024**3  # of the storage root; a run that cannot write its first lines is not begun
 ENV_NIC = "TUNEPLANE_NIC"
@@ -69,8 +70,10 @@ class GangLauncher:
         try:
             return await self._launch(plan)
         except UnknownNodeError as error:
-            raise LaunchDelayedError("node-unreachable", {"detail": f"no node {error} has joined"}) from error
-        except (NodeError, NodeUnreachableError) as error:  # its runtime cannot be asked, or the node itself
+            raise LaunchDelayedError(UNREACHABLE, {"detail": f"no node {error} has joined"}) from error
+        except NodeUnreachableError as error:
+            raise ExecutorUnreachableError(str(error), UNREACHABLE) from error
+        except NodeError as error:  # a runtime there cannot be asked
             raise ExecutorUnreachableError(str(error)) from error
 
     async def _launch(self, plan: LaunchPlan) -> Handle:
