@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.tuneplane_node.bench import is_held, until
+from tests.tuneplane_node.bench import is_held, until, until_told
 from tests.tuneplane_server.executors.nodes import Machines
 from tuneplane_node.client import NodeClient, NodeUnreachableError
+from tuneplane_node.engine import Mount
 from tuneplane_server.domain.ids import make_id
 from tuneplane_server.domain.members import verdict_of
 from tuneplane_server.executors.agent.executor import LINGER_SECONDS, AgentExecutor
@@ -179,11 +180,35 @@ async def test_stop_ends_all_of_them_and_what_ignores_it_is_killed(machines: Mac
 
 
 async def test_a_refusal_of_one_leaves_nothing_on_the_others(machines: Machines, executor: AgentExecutor) -> None:
-    placed = (MachinePlan(0, "n1", (0,), None, None), MachinePlan(1, "n2", (77,), None, None))
+    """Here what the engine itself says no to, after the other one has begun."""
+
+    class Late(NodeClient):
+        async def launch(self, request: Any, digests: Any = None) -> Any:
+            if request.name.endswith("-1"):
+                await until_told(self.containers_of_n1, bool)
+                request = replace(request, mounts=[Mount("/nowhere", "/elsewhere")])
+            return await super().launch(request, digests)
+
+        async def containers_of_n1(self) -> list[str]:
+            return (await machines.containers())["n1"]
+
+    late = machines.executor(connect=Late)
+    with pytest.raises(LaunchRefusedError) as caught:
+        await late.launch(plan_of(machines, SLEEPS))
+    assert "/nowhere" in caught.value.data["detail"]
+    assert caught.value.data["node"] == "n2"
+    assert not any((await machines.containers()).values())
+    await late.close()
+
+
+async def test_all_that_stands_in_the_way_is_told_at_once(machines: Machines, executor: AgentExecutor) -> None:
+    placed = (MachinePlan(0, "n1", (77,), None, None), MachinePlan(1, "n2", (78,), None, None))
     plan = replace(plan_of(machines, SLEEPS), machines=placed)
     with pytest.raises(LaunchRefusedError) as caught:
         await executor.launch(plan)
-    assert "77" in caught.value.data["detail"]
+    assert caught.value.reason == "gpu-unknown"
+    first, second = caught.value.data["detail"].splitlines()
+    assert (first[:3], "77" in first, second[:3], "78" in second) == ("n1:", True, "n2:", True)
     assert not any((await machines.containers()).values())
 
 

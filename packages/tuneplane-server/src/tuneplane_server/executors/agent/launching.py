@@ -34,6 +34,7 @@ from tuneplane_server.executors.port import (
 log = structlog.get_logger(__name__)
 
 UNREACHABLE = "node-unreachable"
+DETAIL = 2000  # characters of what nodes say
 LOOPBACK, MAIN_UNREACHABLE = "127.0.0.1", "main-unreachable"
 MIN_FREE_BYTES = 1024**3  # of the storage root; a run that cannot write its first lines is not begun
 ENV_NIC = "TUNEPLANE_NIC"
@@ -96,8 +97,10 @@ class GangLauncher:
         first = plan.machines[0]
         port = await self._ask(first, lambda client: client.reserve_port(plan.job_id, plan.attempt))
         reports = await self._look(plan, [first], None)
+        if len(plan.machines) > 1:
+            return await self._meet_at(plan, reports[0], port)
         _refuse_problems(plan, reports)
-        return await self._meet_at(plan, reports[0], port) if len(plan.machines) > 1 else Meeting(LOOPBACK, port, {})
+        return Meeting(LOOPBACK, port, {})
 
     async def _meet_at(self, plan: LaunchPlan, first: PreflightReport, port: int) -> Meeting:
         job, attempt = plan.job_id, plan.attempt
@@ -105,7 +108,7 @@ class GangLauncher:
         await self._ask(main, lambda client: client.open_port(job, attempt))
         try:
             reports = await self._look(plan, others, MainPlace(addresses, port))
-            _refuse_problems(plan, reports)
+            _refuse_problems(plan, {0: first} | reports)
             address = _common(reports)
             for candidate in addresses:  # each machine reaches one, and not all the same: is there one for all?
                 if address is not None:
@@ -221,7 +224,7 @@ def launch_error(error: NodeError, machine: MachinePlan) -> LaunchRefusedError |
     reason = error.code if error.code in REASONS else "launch-failed"
     data = {key: str(value)[:500] for key, value in error.values.items()}
     said = f"{machine.node}: {error.problem.text.format(**error.values)} {error.detail}".strip()
-    data |= {"node": machine.node, "detail": said[:2000]}
+    data |= {"node": machine.node, "detail": said[:DETAIL]}
     return (LaunchDelayedError if error.retry else LaunchRefusedError)(reason, data)
 
 
@@ -233,16 +236,20 @@ def _refusal(task: asyncio.Task[RuntimeHandle]) -> LaunchRefusedError | None:
 
 
 def _refuse_problems(plan: LaunchPlan, reports: Mapping[int, PreflightReport], *, unreached: bool = True) -> None:
-    """Raises for the first thing that must be mended by somebody; else for the first that may pass. `unreached`: not to reach the
-    first machine is one of them."""
+    """Raises the first thing that must be mended by somebody; else the first that may pass. All are told in its detail.
+    `unreached`: not to reach the first machine is one of them.
+    """
     errors = [
         launch_error(problem.error(), plan.machines[rank])
         for rank, report in sorted(reports.items())
         for problem in report.problems
         if problem.level == "error" and (unreached or problem.code != MAIN_UNREACHABLE)
     ]
-    for error in sorted(errors, key=lambda error: isinstance(error, LaunchDelayedError)):
-        raise error
+    if not errors:
+        return
+    errors.sort(key=lambda error: isinstance(error, LaunchDelayedError))
+    errors[0].data["detail"] = "\n".join(str(error.data["detail"]) for error in errors)[:DETAIL]
+    raise errors[0]
 
 
 def _common(reports: Mapping[int, PreflightReport]) -> str | None:
