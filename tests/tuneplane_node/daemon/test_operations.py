@@ -254,7 +254,7 @@ async def test_a_second_stop_with_less_grace_shortens_the_first(
     handle = await until_done(lambda: operations.launch(LaunchCall(process_bench.request(script), operation="a")))
     await process_bench.exists("ready")
     assert not await operations.stop(handle, 86_400, "patient")
-    assert not await operations.stop(handle, 0.1, "impatient")
+    await operations.stop(handle, 0.1, "impatient")  # on a slow machine it may be over by the time this one has waited
     assert await until_done(lambda: operations.stop(handle, 86_400, "patient"))
     assert (await slow.observe(handle)).exit_code == 137
 
