@@ -31,6 +31,34 @@ alone = logits(load(base))
 tuned = logits(PeftModel.from_pretrained(load(base), adapter))
 print(json.dumps([(logits(load(merged)) - tuned).abs().max().item(), (tuned - alone).abs().max().item()]))
 """
+# What a converter leaves: a pickle in which tied weights share their numbers, in two parts.
+PICKLED = """
+import json, os, sys, torch
+from transformers import AutoModelForCausalLM
+base, folder, sources = sys.argv[1:]
+sys.path.insert(0, sources)
+from tuneplane.adapters.export_weights import LORA_WITHOUT_SCALE, ExportError, cast, from_pickles
+model = AutoModelForCausalLM.from_pretrained(base)
+model.config.save_pretrained(folder)
+state = dict(model.state_dict(), **{"lm_head.weight": model.get_input_embeddings().weight})
+half = len(state) // 2
+parts = {f"pytorch_model-0000{n}-of-00002.bin": dict(list(state.items())[start:end]) for n, start, end in ((1, 0, half), (2, half, None))}
+parts["pytorch_model-00002-of-00002.bin"]["copy"] = parts["pytorch_model-00002-of-00002.bin"]["lm_head.weight"]
+for name, part in parts.items():
+    torch.save(part, os.path.join(folder, name))
+index = {"metadata": {}, "weight_map": {key: name for name, part in parts.items() for key in part}}
+json.dump(index, open(os.path.join(folder, "pytorch_model.bin.index.json"), "w"))
+from_pickles(folder)
+cast(folder, "float16")
+loaded = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+apart = max((a - b).abs().max().item() for a, b in zip(model.state_dict().values(), loaded.state_dict().values()))
+torch.save({"q.lora_A.weight": torch.ones(2)}, os.path.join(folder, "pytorch_model.bin"))
+try:
+    from_pickles(folder)
+except ExportError as error:
+    assert str(error) == LORA_WITHOUT_SCALE
+    print(json.dumps([apart, sorted(os.listdir(folder))]))
+"""
 PARQUET = """
 import sys
 from datasets import load_dataset
@@ -96,6 +124,16 @@ def test_lora_trains_an_adapter_alone_and_its_export_is_the_base_of_a_next_run(
     (tmp_path / "next").mkdir()
     env = {"BASE_MODEL_DIR": str(model)}
     assert warm.run(Job("trl/sft", {"max_steps": 1}, env=env), tmp_path / "next").curves["train/loss"]
+
+
+def test_what_a_converter_pickled_becomes_safetensors(base: Run, warm: Warm, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    sources = Path(adapters.__file__).parent.parent.parent
+    said = warm.script(PICKLED, tmp_path, base.out / "model", tmp_path / "model", sources)
+    apart, names = json.loads(said.splitlines()[-1])
+    assert apart < 0.01  # float16
+    assert {"model-00001-of-00002.safetensors", "model.safetensors.index.json"} <= set(names)
+    assert [name for name in names if name.endswith(".bin")] == ["pytorch_model.bin"]  # that of LoRA, which was refused
 
 
 def test_set_values_and_odd_texts_reach_trls_own_config(base: Run, warm: Warm, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_verl_deepspeed_and_nemo_rl_convert_first() -> None:
     ]  # fmt: skip
     zero = command("openrlhf", "deepspeed", "/c/_actor/global_step8")
     assert converter(zero) == [
-        "python3", "-m", "deepspeed.utils.zero_to_fp32", "/c/_actor", PART, "--safe_serialization", "--tag", "global_step8",
+        "python3", "-m", "deepspeed.utils.zero_to_fp32", "/c/_actor", PART, "--tag", "global_step8",
     ]  # fmt: skip
     nemo = command("nemo-rl", "nemo-rl-dcp", "/c/step_5", "policy/weights")
     assert converter(nemo) == [

@@ -99,8 +99,8 @@ def _swift(capsule: Mapping[str, Any], machine: Machine, action: Mapping[str, An
 
 def _deepspeed(capsule: Mapping[str, Any], machine: Machine, action: Mapping[str, Any], part: str) -> List[str]:
     folder, tag = posixpath.split(_weights(action))
-    places = [folder, part, "--safe_serialization", "--tag", tag]
-    return [machine.python, "-m", "deepspeed.utils.zero_to_fp32", *places]
+    # Not --safe_serialization: it fails on weights that are shared, as those of small models are. They are rewritten afterwards.
+    return [machine.python, "-m", "deepspeed.utils.zero_to_fp32", folder, part, "--tag", tag]
 
 
 def _nemo_rl(capsule: Mapping[str, Any], machine: Machine, action: Mapping[str, Any], part: str) -> List[str]:

@@ -82,18 +82,12 @@ def _finish(options: argparse.Namespace, part: str) -> None:
     """What the converters leave to do."""
     if options.layout == "verl-fsdp":
         _finish_verl(options, part)
-    elif options.layout == "deepspeed":
-        from tuneplane.adapters.export_weights import add_config
+    elif options.layout in ("deepspeed", "nemo-rl-dcp"):
+        from tuneplane.adapters import export_weights
 
-        for name in sorted(os.listdir(part)):
-            if name.endswith(".safetensors") and any(
-                ".lora_" in key for key in files.tensors_of(os.path.join(part, name))
-            ):
-                raise files.ExportError(
-                    "these are weights of LoRA in a checkpoint of DeepSpeed, which does not say how they are scaled; "
-                    "export the model that the run saved at its end"
-                )
-        add_config(options.base, part)
+        if options.layout == "deepspeed":
+            export_weights.add_config(options.base, part)
+        export_weights.from_pickles(part)
 
 
 def _finish_verl(options: argparse.Namespace, part: str) -> None:

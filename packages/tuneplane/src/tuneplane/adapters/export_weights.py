@@ -17,6 +17,10 @@ from tuneplane.adapters.export_files import (
     write_json,
 )
 
+LORA_WITHOUT_SCALE = (
+    "these are weights of LoRA in a checkpoint of the trainer, which does not say how they are scaled; "
+    "export the model that the run saved at its end"
+)
 _HEADS = ("score.weight", "classifier.weight")
 
 
@@ -99,6 +103,37 @@ def save_words(base: str, target: str) -> None:
     import transformers
 
     transformers.AutoTokenizer.from_pretrained(base).save_pretrained(target)
+
+
+def from_pickles(directory: str) -> None:
+    """`pytorch_model*.bin`, as converters write it, becomes safetensors, where each name has numbers of its own.
+
+    Raises `ExportError` for the weights of LoRA, which say nothing without their scale.
+    """
+    names = [
+        name for name in sorted(os.listdir(directory)) if name.startswith("pytorch_model") and name.endswith(".bin")
+    ]
+    if not names:
+        return
+    import torch
+    from safetensors.torch import save_file
+
+    renamed: Dict[str, str] = {}
+    for name in names:
+        path, new = os.path.join(directory, name), "model" + name[len("pytorch_model") : -len(".bin")] + ".safetensors"
+        found = torch.load(path, map_location="cpu", weights_only=True)
+        if any(".lora_" in key for key in found):
+            raise ExportError(LORA_WITHOUT_SCALE)
+        # Tied weights share their numbers in the pickle, which safetensors refuse.
+        own = {key: value.clone().contiguous() for key, value in found.items() if isinstance(value, torch.Tensor)}
+        renamed.update(dict.fromkeys(own, new))
+        save_file(own, os.path.join(directory, new), metadata={"format": "pt"})
+        os.remove(path)
+    index = os.path.join(directory, "pytorch_model.bin.index.json")
+    if os.path.isfile(index):
+        known = read_json(index)
+        write_json(os.path.join(directory, INDEXES[0]), {**known, "weight_map": renamed})
+        os.remove(index)
 
 
 def cast(directory: str, dtype: str) -> None:
