@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from tuneplane.contract.names import is_segment
 from tuneplane.i18n import _
 from tuneplane_server.features.accounts.deps import Reader, services_of
-from tuneplane_server.features.evaluation.repo import Place
+from tuneplane_server.features.evaluation.place import Place
 from tuneplane_server.features.evaluation.service import CONFIDENCE, MOST_COMPARED, check_model
 from tuneplane_server.features.evaluation.views import (
     ComparisonView,

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from sqlalchemy import ColumnElement, delete, or_, select, true, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
 from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.evaluation.place import Place
 from tuneplane_server.features.evaluation.tables import EvaluationRow
 
 _NO_REPORT = defer(EvaluationRow.report, raiseload=True)
-
-
-class Place(NamedTuple):
-    """Where a listing goes on."""
-
-    job_id: str
-    attempt: int
 
 
 def readable(principal: Principal) -> ColumnElement[bool]:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -18,13 +18,15 @@ from tuneplane_server.domain.evaluation import Row, compare
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.evaluation import repo
 from tuneplane_server.features.evaluation.kept import gates_of, heads_of, main_tasks, report_of, score_of
+from tuneplane_server.features.evaluation.place import Place
 from tuneplane_server.features.evaluation.problems import problem_view
 from tuneplane_server.features.evaluation.reading import Found, read_report
-from tuneplane_server.features.evaluation.repo import Place
 from tuneplane_server.features.evaluation.tables import EvaluationRow
 from tuneplane_server.features.jobs.resume_points import point_at
-from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.web.problems import ProblemError, not_found, refused
+
+if TYPE_CHECKING:
+    from tuneplane_server.features.jobs.tables import JobRow
 
 log = structlog.get_logger(__name__)
 
