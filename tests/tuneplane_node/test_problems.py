@@ -14,7 +14,7 @@ from tuneplane_node.engine import PROBLEMS, NodeError
 SOURCES = "\n".join(
     path.read_text()
     for path in sorted(Path(tuneplane_node.__file__).parent.rglob("*.py"))
-    if path.name not in ("problems.py", "daemon_problems.py")
+    if not path.name.endswith("problems.py")
 )
 
 
