@@ -16,13 +16,17 @@ MOUNTS = ("/usr", "/lib", "/lib64")
 
 
 def docker_settings(daemon: Daemon) -> dict[str, str]:
+    return image_settings(Engine("docker", str(daemon.socket)))
+
+
+def image_settings(engine: Engine) -> dict[str, str]:
     """Makes the image; skips where there is no Python to mount into it."""
     if not HOST_PYTHON.exists():
         unavailable(ServiceMissingError(f"there is no {HOST_PYTHON} to mount into the containers"))
-    import_image(Engine("docker", str(daemon.socket)), IMAGE, {"PATH": "/usr/bin:/bin"})
+    import_image(engine, IMAGE, {"PATH": "/usr/bin:/bin"})
     return {
         "TUNEPLANE_RUNTIME": "docker",
-        "TUNEPLANE_CONTAINER_SOCKET": str(daemon.socket),
+        "TUNEPLANE_CONTAINER_SOCKET": engine.socket,
         "TUNEPLANE_IMAGE_CUSTOM": IMAGE,
         "TUNEPLANE_CONTAINER_MOUNTS": ",".join(f"{path}:{path}:ro" for path in MOUNTS if Path(path).is_dir()),
     }

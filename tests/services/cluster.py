@@ -23,7 +23,7 @@ from tests.services.process import ProcessId
 
 PORT = 8643
 WRONG_CLOCK = Path(__file__).parent / "wrong_clock"
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 @dataclass

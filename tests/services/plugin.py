@@ -13,7 +13,7 @@ import signal
 import sqlite3
 import uuid
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -233,15 +233,24 @@ def _image(engine: Engine, runtime: Path) -> ContainerImage:
     return ContainerImage(engine, IMAGE, host_python_mounts(python), str(python))
 
 
-@pytest.fixture(scope="module")
-def cluster_network(pytestconfig: pytest.Config) -> Iterator[networks.Network]:
-    """An empty network for machines that are network namespaces; everything in it ends with the module."""
+@contextmanager
+def network_or_skip(config: pytest.Config) -> Iterator[networks.Network]:
+    """An empty network for machines that are network namespaces; everything in it ends with the block."""
     try:
-        made = networks.create(pytestconfig.stash[SESSION])
+        made = networks.create(config.stash[SESSION])
     except ServiceMissingError as problem:
         unavailable(problem)
-    yield made
-    made.close()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def cluster_network(pytestconfig: pytest.Config) -> Iterator[networks.Network]:
+    """As `network_or_skip`, for a module."""
+    with network_or_skip(pytestconfig) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -17,8 +17,9 @@ from tests.e2e.harness import Client, wait_until
 from tests.services.cluster import Cluster
 
 # Every machine of the job runs this. It tells its place in `machine-<rank>.json`; where there are several, rank 0 listens at the main
-# address and each other one says its rank there. Then it prints and reports STEPS numbered lines and points; HOLD is a file that it waits
-# for in the middle. DEAF: it ignores SIGTERM, and so does a child in a session of its own, which holds a FIFO of the test's.
+# address and each other one says its rank there. Then it prints and reports STEPS numbered lines and points; HOLD is a file, in the
+# out dir unless absolute, that it waits for in the middle. DEAF: it ignores SIGTERM, and so does a child in a session of its own, which
+# holds a FIFO of the test's.
 WORK = """
 import json, os, signal, socket, subprocess, sys, time
 from pathlib import Path
@@ -67,7 +68,7 @@ from tuneplane import report
 report.init()
 steps, pause, hold = int(env.get("STEPS", "1")), float(env.get("PAUSE", "0")), env.get("HOLD")
 for step in range(1, steps + 1):
-    while hold and step > steps // 2 and not os.path.exists(hold):
+    while hold and step > steps // 2 and not (out / hold).exists():
         time.sleep(0.05)
     print(f"line {step}", flush=True)
     report.log({"train/loss": 1.0 / step}, step=step)
