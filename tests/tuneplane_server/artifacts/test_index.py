@@ -227,7 +227,9 @@ async def test_an_attempt_that_never_started_has_no_artifacts(run):
     await run.artifacts.register("0000000000000009", 1)
     await run.artifacts.register("../../../../x", 1)
     await run.artifacts.register(run.job, 7)
-    assert await run.listing() == {"files": [], "checkpoints": [], "out_dir": None, "truncated": False}
+    assert await run.listing() == {
+        "files": [], "checkpoints": [], "exports": [], "out_dir": None, "truncated": False,
+    }  # fmt: skip
 
 
 async def test_attempts_are_listed_side_by_side_and_forgotten_together(run):
