@@ -6,6 +6,7 @@ test may take away or make read-only there.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import signal
@@ -174,11 +175,21 @@ class Cluster:
 
     def change(self, name: str, what: str) -> None:
         """`cordon`, `uncordon` or `drain` a node, as an administrator."""
+        self._administer("POST", f"/nodes/{name}/{what}")
+
+    def set_policy(self, name: str, **fields: Any) -> None:
+        """What is left out takes its default."""
+        assert self.admin is not None
+        version = self.admin.api(f"/admin/policies/{name}")["version"]
+        self._administer("PUT", f"/admin/policies/{name}", {"value": fields, "version": version})
+
+    def _administer(self, method: str, path: str, body: dict[str, Any] | None = None) -> None:
         assert self.admin is not None
         request = urllib.request.Request(
-            f"{self.console.url}/api/v1/nodes/{name}/{what}",
-            method="POST",
-            headers={"Authorization": f"Bearer {self.admin.token}"},
+            f"{self.console.url}/api/v1{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {self.admin.token}", "Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=SECONDS):
             pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,18 @@ from tests.e2e.harness import wait_until
 from tests.services.cluster_machine import FABRIC, MANAGEMENT
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def silent(package_bench: ClusterBench) -> Iterator[str]:
+    """A run that says nothing beside all of these tests; a minute of that is too long here."""
+    package_bench.cluster.set_policy("watchdog", stalled_minutes=1)
+    run = package_bench.submit(STEPS="2", HOLD="go")
+    package_bench.runs.remove(run)
+    yield run
+    package_bench.runs.append(run)
+    package_bench.end_all()
+    package_bench.cluster.set_policy("watchdog")
 
 
 def test_two_nodes_meet_at_an_address_that_the_other_one_reaches(bench: ClusterBench) -> None:
@@ -50,7 +63,7 @@ def test_without_the_fabric_they_meet_where_they_can(bench: ClusterBench) -> Non
 def test_two_jobs_on_the_same_nodes_have_ports_of_their_own(bench: ClusterBench) -> None:
     """Scenario 28."""
     gate = bench.gate()
-    runs = [bench.submit(nodes=3, gpus=2, STEPS="2", HOLD=str(gate)) for _ in range(2)]
+    runs = [bench.submit(nodes=3, STEPS="2", HOLD=str(gate)) for _ in range(2)]
     mains = [bench.machines(run, 3)[0] for run in runs]
     by_host: dict[str, set[int]] = {}
     for told in mains:
@@ -97,6 +110,17 @@ def test_one_machine_that_ends_badly_ends_the_others(bench: ClusterBench) -> Non
     assert job["reason"]["code"] == "killed"
     assert places[1]["host"] in job["reason"]["detail"]
     assert bench.held(run) == []
+
+
+def test_a_run_that_says_nothing_is_stalled_and_is_left_alone(bench: ClusterBench, silent: str) -> None:
+    """Scenario 32; that a phase which reports itself does not trip it is in tests/tuneplane_server/domain/test_watch.py."""
+    wait_until("it is noticed", lambda: "stalled" in bench.conditions(silent), 240)
+    (told,) = [item["text"] for item in bench.show(silent)["conditions"] if item["type"] == "stalled"]
+    assert "1 minutes" in told
+    assert bench.show(silent)["phase"] == "running"
+    (bench.out(silent) / "go").touch()
+    job = bench.wait(silent, "succeeded")
+    assert (job["attempt"], bench.launches(silent)) == (1, 1)
 
 
 def kill_trainer(bench: ClusterBench, run: str, node: str) -> None:
