@@ -18,7 +18,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.services.ports import free_port
+from tuneplane.client.servers import HOME_VARIABLE, name_for, save_login
+from tuneplane.lab.create import create_lab
 from tuneplane_server.db.migrations import upgrade
 from tuneplane_server.services import Services
 from tuneplane_server.settings import load_settings
@@ -218,10 +222,17 @@ class Client:
         assert "Traceback" not in answer.err, answer.err
         return answer
 
-    def prepare(self) -> Client:
+    def prepare(self, *, typed: bool = False) -> Client:
+        """A lab and a login. `typed`: with `tp` itself; else what it does is done in this process, where no interpreter starts."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.tp("init", str(self.lab), cwd=self.folder)
-        self.tp("login", self.console.url, "--token-stdin", text=self.token + "\n")
+        if typed:
+            self.tp("init", str(self.lab), cwd=self.folder)
+            self.tp("login", self.console.url, "--token-stdin", text=self.token + "\n")
+            return self
+        create_lab(self.lab)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(HOME_VARIABLE, self.env[HOME_VARIABLE])
+            save_login(name_for(self.console.url), self.console.url, self.token, self.api("/me")["username"])
         return self
 
     def new(self, name: str, method: str) -> Path:

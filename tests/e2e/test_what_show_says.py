@@ -71,7 +71,7 @@ def ann(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """On one console for all, since each job is over when its test is."""
     folder = tmp_path_factory.mktemp("shown")
     console = Console(folder / "console", {"TUNEPLANE_SIMULATED_GPUS": "h200:8"}).start()
-    yield Client(folder / "client", console, console.add_user(scopes=("read", "write", "admin"))).prepare()
+    yield Client(folder / "client", console, console.add_user(scopes=("read", "write", "admin"))).prepare(typed=True)
     console.stop()
 
 
