@@ -14,9 +14,18 @@ import pytest
 
 from tests.tuneplane_node.bench import PATIENCE, Bench, until, until_told
 from tests.tuneplane_node.daemon.served import TOKEN, ServedNode
+from tuneplane_node.daemon.node import Node
 from tuneplane_node.daemon.operations import Operations
 from tuneplane_node.daemon.tasks import MOST_KEPT, Shared
-from tuneplane_node.engine import LABEL_ATTEMPT, LABEL_JOB, Engine, LaunchRequest, NodeError, RuntimeHandle
+from tuneplane_node.engine import (
+    LABEL_ATTEMPT,
+    LABEL_JOB,
+    Engine,
+    LaunchRequest,
+    NodeError,
+    OwnedContainer,
+    RuntimeHandle,
+)
 from tuneplane_node.wire import LaunchCall
 
 
@@ -320,6 +329,33 @@ async def test_the_client_asks_until_a_slow_launch_is_done(
     slow.door.set()
     assert await launching == process_bench.handle()
     await served.stop()
+
+
+async def test_what_was_launched_is_in_every_look_that_is_asked_for_later(process_bench: Bench, tmp_path: Path) -> None:
+    """A look that began before may have passed it by: who asks after the launch gets one of its own."""
+    seen, door = asyncio.Event(), asyncio.Event()
+
+    class SlowLook(Engine):
+        @override
+        async def owned(self) -> list[OwnedContainer]:
+            found = await super().owned()
+            seen.set()
+            async with asyncio.timeout(PATIENCE):
+                await door.wait()
+            return found
+
+    engine = SlowLook(process_bench.instance, process_bench.state_root, runtime="process")
+    node = Node(engine, "0123456789ab", "n", state_root=tmp_path / "state", storage_root=tmp_path)
+    before = asyncio.create_task(node.containers())
+    async with asyncio.timeout(PATIENCE):
+        await seen.wait()
+    handle = await engine.launch(process_bench.request(process_bench.waiting_job()))
+    after = asyncio.create_task(node.containers())
+    await asyncio.sleep(0)
+    door.set()
+    assert [item.handle for item in await before] == []
+    assert [item.handle for item in await after] == [str(handle)]
+    await node.close(PATIENCE)
 
 
 async def test_a_client_that_goes_away_ends_no_launch(slow: SlowEngine, process_bench: Bench, tmp_path: Path) -> None:

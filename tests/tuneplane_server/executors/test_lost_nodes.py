@@ -100,7 +100,7 @@ async def test_after_the_limit_it_is_lost_and_fenced_and_the_rest_of_the_run_is_
 
 
 async def test_a_run_that_was_given_up_stays_given_up_when_its_node_comes_back(silence: Silence) -> None:
-    """Its node gets no work before it has cleaned up, though it answers."""
+    """Its node gets no work before it has cleaned up, though it answers; and no other attempt begins beside what runs there."""
     silence.pass_(MOST + 60)
     await silence.executor.observe(silence.handle)
     await silence.machines.restart("n2")
@@ -111,7 +111,7 @@ async def test_a_run_that_was_given_up_stays_given_up_when_its_node_comes_back(s
     info = {node.name: node for node in await silence.executor.nodes()}
     assert (info["n1"].placeable, info["n2"].placeable) == (True, False)
     assert silence.plan.job_id in info["n2"].why
-    assert (await silence.machines.containers())["n2"] != []
+    assert (await silence.machines.containers())["n2"] == []
 
 
 @pytest.mark.parametrize("what", ["heard", "runner", "console", "clock"])
@@ -164,6 +164,43 @@ async def test_a_node_that_an_administrator_removed_is_given_up_at_once(silence:
     assert (lost.end.cause, lost.end.detail) == ("node-lost", "n2 was removed by grace")
     assert silence.fences() == {(silence.plan.job_id, 1)}
     assert [node.name for node in await silence.executor.nodes()] == ["n1", "n3"]
+
+
+async def test_a_node_removed_by_force_ends_what_it_has_before_another_attempt_may_begin(machines: Machines) -> None:
+    executor = machines.executor()
+    plan = plan_of(machines, SLEEPS)
+    handle = await executor.launch(plan)
+    machines.directory.change("n2", state=NodeState.REMOVED, state_by="grace")
+    assert await executor.cleanup(handle) is CleanupState.CONFIRMED
+    assert (await machines.containers())["n2"] == []
+    await executor.close()
+
+
+async def test_another_daemon_at_the_address_of_a_node_says_nothing_of_its_jobs(machines: Machines) -> None:
+    """As one whose state was wiped: it has another id, and calls nothing its own."""
+    executor = machines.executor()
+    handle = await executor.launch(plan_of(machines, SLEEPS))
+    machines.directory.change("n2", address=machines.directory.nodes["n3"].address)
+    machines.seconds += 5  # what was heard before is not asked for again that soon
+    seen = await executor.observe(handle)
+    assert seen.presence == "unknown"
+    assert "another node answers there" in seen.detail
+    assert await executor.cleanup(handle) is CleanupState.UNKNOWN
+    await machines.announce("n2")
+    assert (await machines.containers())["n2"] != []
+    await executor.close()
+
+
+async def test_absent_is_said_of_what_was_looked_at_after_the_launch(machines: Machines) -> None:
+    """Another console looked at the node a moment before this one launched there."""
+    other, executor = machines.executor(), machines.executor()
+    first, second = await executor.launch(plan_of(machines, SLEEPS)), plan_of(machines, SLEEPS)
+    assert (await other.observe(first)).running
+    launched = await executor.launch(second)
+    machines.seconds -= 60  # what the other one keeps does not age meanwhile
+    assert (await other.observe(launched)).running
+    await other.close()
+    await executor.close()
 
 
 async def test_nodes_that_are_not_well_are_listed_and_say_why_they_get_no_work(machines: Machines) -> None:

@@ -51,7 +51,8 @@ REPEAT_SECONDS = 1.0
 
 class NodeClient:
     """`address`: `http://10.0.0.2:8643`. `token`: the text, or what gives the one that is valid now. `ca_file`: the authority of
-    the node's certificate, None for those of the machine. Connections are kept; `close` lets go of them."""
+    the node's certificate, None for those of the machine. `node_id`: whose it is to be, when that is known; any other node that
+    answers there is NodeUnreachableError `node-answer` and does nothing. Connections are kept; `close` lets go of them."""
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class NodeClient:
         ca_file: Path | None = None,
         connect_seconds: float = CONNECT_SECONDS,
         read_seconds: float = READ_SECONDS,
+        node_id: str = "",
         version: str = VERSION,
     ) -> None:
         self._transport = Transport(
@@ -69,6 +71,7 @@ class NodeClient:
             ca_file=ca_file,
             connect_seconds=connect_seconds,
             read_seconds=read_seconds,
+            node_id=node_id,
             version=version,
         )
 

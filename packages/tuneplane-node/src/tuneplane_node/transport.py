@@ -19,7 +19,7 @@ from tuneplane.i18n import _, current_language
 from tuneplane_node.engine.problems import NodeError
 from tuneplane_node.tls_words import tls_trouble
 from tuneplane_node.versions import VERSION, fit
-from tuneplane_node.wire import VERSION_HEADER, NodeProblem, WireError
+from tuneplane_node.wire import ID_HEADER, VERSION_HEADER, NodeProblem, WireError
 
 MAX_ANSWER = 32 * 1024 * 1024
 _LIMITS = httpx2.Limits(max_connections=32, max_keepalive_connections=4, keepalive_expiry=20)
@@ -69,6 +69,7 @@ class Transport:
         ca_file: Path | None,
         connect_seconds: float,
         read_seconds: float,
+        node_id: str = "",
         version: str = VERSION,
     ) -> None:
         self.address = address.rstrip("/")
@@ -76,6 +77,7 @@ class Transport:
         self._ca_file = ca_file
         self._connect_seconds = connect_seconds
         self._timeout = httpx2.Timeout(read_seconds, connect=connect_seconds)
+        self._meant = {ID_HEADER: node_id} if node_id else {}
         self._version = version
         self._client: httpx2.AsyncClient | None = None
 
@@ -113,11 +115,14 @@ class Transport:
         return NodeUnreachableError("node-answer", detail, address=self.address, why=why)
 
     async def _once(self, method: str, path: str, body: object, params: Mapping[str, Any] | None) -> bytes:
-        headers = {"Authorization": f"Bearer {self._token()}", "Accept-Language": current_language()}
+        said = {"Authorization": f"Bearer {self._token()}", "Accept-Language": current_language()}
+        headers = said | self._meant
         async with self._opened().stream(method, path, json=body, params=params, headers=headers) as response:
             content = await self._read(response)
         if response.status_code == httpx2.codes.UNAUTHORIZED and VERSION_HEADER in response.headers:
             raise NodeUnreachableError("node-token", address=self.address)
+        if response.status_code == httpx2.codes.MISDIRECTED_REQUEST and VERSION_HEADER in response.headers:
+            raise self.odd_answer(_("another node answers there"))
         version = self._checked_version(response, content)
         if response.is_success:
             return content

@@ -23,6 +23,8 @@ NODE_PATH = "/node/v1"
 ANNOUNCE_PATH = "/api/v1/nodes/announce"
 # Every answer of a node carries its version here: that is how a caller knows that it is one, and which.
 VERSION_HEADER = "TunePlane-Node"
+# A call says here whose it is: whoever else answers at the address must neither act on it nor speak for that node's jobs.
+ID_HEADER = "TunePlane-Node-Id"
 
 NodeState = Literal["ready", "cordoned", "draining", "refused", "removed"]
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -21,6 +23,7 @@ from tuneplane_node.daemon.auth import TokenGate, WrongTokens
 from tuneplane_node.daemon.node import Node
 from tuneplane_node.engine import NodeError, RuntimeHandle
 from tuneplane_node.wire import (
+    ID_HEADER,
     NODE_PATH,
     AttemptCleanupCall,
     CleanupAnswer,
@@ -49,10 +52,25 @@ def create_app(node: Node, token: Callable[[], str], wrong: WrongTokens | None =
     calls = _Calls(node)
     app = Starlette(
         routes=calls.routes(),
-        middleware=[Middleware(_InLanguage)],
+        middleware=[Middleware(_MeantForIt, node.node_id, calls.answers), Middleware(_InLanguage)],
         exception_handlers={NodeError: calls.refused, HTTPException: calls.odd, Exception: calls.broken},
     )
     return TokenGate(app, token, calls.answers, wrong)
+
+
+class _MeantForIt:
+    """A call that is for another node, which had this address before, is not done: "gone" would be said of that one's jobs."""
+
+    def __init__(self, app: ASGIApp, node_id: str, answers: Answers) -> None:
+        self._app, self._node_id, self._answers = app, node_id, answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        meant = Headers(scope=scope).get(ID_HEADER, self._node_id) if scope["type"] == "http" else self._node_id
+        if meant == self._node_id:
+            await self._app(scope, receive, send)
+            return
+        status = HTTPStatus.MISDIRECTED_REQUEST
+        await self._answers.json({"status": status}, status)(scope, receive, send)
 
 
 class _InLanguage:

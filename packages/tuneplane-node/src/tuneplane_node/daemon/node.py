@@ -115,13 +115,22 @@ class Node:
 
 
 class _Together[T]:
-    """One look for all who ask while it is on its way."""
+    """One look for all who ask before it begins. Who asks while one is on its way gets the next: it may have passed by already what
+    was begun a moment ago, and to be missing in an answer is taken for a proof.
+    """
 
     def __init__(self, look: Callable[[], Awaitable[T]]) -> None:
         self._look = look
         self._now: asyncio.Task[T] | None = None
+        self._next: asyncio.Task[T] | None = None
 
     async def __call__(self) -> T:
-        if self._now is None or self._now.done():
-            self._now = asyncio.ensure_future(self._look())
-        return await asyncio.shield(self._now)
+        if self._next is None:
+            self._next = asyncio.create_task(self._after(self._now))
+        return await asyncio.shield(self._next)
+
+    async def _after(self, before: asyncio.Task[T] | None) -> T:
+        if before is not None:
+            await asyncio.wait({before})
+        self._now, self._next = self._next, None
+        return await self._look()

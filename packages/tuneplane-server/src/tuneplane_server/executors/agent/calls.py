@@ -72,6 +72,7 @@ class NodeCalls:
         self._directory, self._token, self._ca_file, self._connect = directory, token, ca_file, connect
         self._clock = clock
         self._clients: dict[str, NodeClient] = {}
+        self._whose: dict[str, tuple[str, str]] = {}  # node -> address and id of its client
         self._answers: dict[str, _Answer] = {}
         self._asking: dict[str, asyncio.Task[_Answer]] = {}
         self._away: dict[str, float] = {}  # node -> since when no call of ours reached it
@@ -158,9 +159,13 @@ class NodeCalls:
 
     async def _client(self, node: Node) -> NodeClient:
         known = self._clients.get(node.name)
-        if known is not None and known.address == node.address.rstrip("/"):
+        whose = (node.address, node.node_id)
+        if known is not None and self._whose.get(node.name) == whose:
             return known
-        client = self._clients[node.name] = self._connect(node.address, self._token, ca_file=self._ca_file)
+        self._whose[node.name] = whose
+        client = self._clients[node.name] = self._connect(
+            node.address, self._token, ca_file=self._ca_file, node_id=node.node_id
+        )
         if known is not None:
             with suppress(Exception):
                 await known.close()

@@ -219,6 +219,10 @@ class AgentExecutor:
             if fenced is not None:
                 return gang.lost_member(rank, node, fenced)
             found = await self._calls.containers(node, key)
+            if of_rank(found, rank) is None:
+                # What was kept may be of before the launch, which another console has done: to be missing needs an answer of now.
+                self._calls.forget(node)
+                found = await self._calls.containers(node, key)
         except (NodeError, *_AWAY) as error:
             why = await self._lost.why_lost(node, *key, rank)
             if why is not None:
@@ -286,19 +290,26 @@ class AgentExecutor:
         async def clean(client: NodeClient) -> bool:
             return await client.cleanup_attempt(job, attempt)
 
+        fenced = await self._lost.why_fenced(node, job, attempt) is not None
         try:
-            if await self._lost.why_fenced(node, job, attempt) is not None:
-                return CleanupState.CONFIRMED  # on paper: the node gets no work before it has done it
+            # Also when it was given up: where it can be called, as after a removal by force, it would run on beside the next attempt.
             gone = await self._calls.tell(node, clean)
-        except NodeError:
-            return CleanupState.UNKNOWN
-        except NodeUnreachableError:
-            lost = await self._lost.why_lost(node, job, attempt, rank)
-            return CleanupState.UNKNOWN if lost is None else CleanupState.CONFIRMED
-        except UnknownNodeError:
-            # A placement of the executor `local` names this machine; what runs there is looked for by that one.
-            return CleanupState.CONFIRMED if self._local is not None and not handle.data else CleanupState.UNKNOWN
+        except (NodeError, *_AWAY) as error:
+            if fenced:
+                return CleanupState.CONFIRMED  # on paper: the node gets no work before it has done it
+            return await self._not_cleaned(handle, rank, node, error)
         return CleanupState.CONFIRMED if gone else CleanupState.PENDING
+
+    async def _not_cleaned(
+        self, handle: Handle, rank: int, node: str, error: NodeError | NodeUnreachableError | UnknownNodeError
+    ) -> CleanupState:
+        if isinstance(error, NodeError):
+            return CleanupState.UNKNOWN
+        if isinstance(error, NodeUnreachableError):
+            lost = await self._lost.why_lost(node, handle.job_id, handle.attempt, rank)
+            return CleanupState.UNKNOWN if lost is None else CleanupState.CONFIRMED
+        # A placement of the executor `local` names this machine; what runs there is looked for by that one.
+        return CleanupState.CONFIRMED if self._local is not None and not handle.data else CleanupState.UNKNOWN
 
     def _is_locals(self, handle: Handle) -> bool:
         """Whether the executor `local` began it."""
