@@ -45,6 +45,7 @@ def test_jobs_curves_and_files_stay_and_a_run_lives_through_the_change(grown: Cl
     alive = bench.submit(STEPS="20", HOLD=str(gate))
     wait_until("it has told half", lambda: bench.points(alive)[-1:] == [10])
     bench.wait(alive, "running")
+    wait_until("its files are hashed", lambda: all(item["sha256"] for item in kept(bench, over)["artifacts"]["files"]))
     before = kept(bench, over)
 
     grown.console.stop()
