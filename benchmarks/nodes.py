@@ -1,5 +1,6 @@
 """One console with 1,000 nodes that announce themselves every 10 s, 500 of them with a run: ticks of the roles, delay of the event loop,
-answers to people, processor and memory. TUNEPLANE_BENCH_MINUTES says how long (2 unless set); the first half is warming up.
+answers to people, processor and memory. All have joined before. TUNEPLANE_BENCH_MINUTES says how long (2 unless set); the first half is
+warming up.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import httpx2
 from sqlalchemy import insert, update
 
 from benchmarks.measure import Result, answers, cpu_seconds, free_port, memory_mb, stop, tree, wait_for
+from benchmarks.nodes_machines import Machine, Plan
 from tests.services import postgres
 from tests.services.databases import PostgresServer
 from tests.services.session import ServiceSession
@@ -28,6 +30,7 @@ from tests.tuneplane_server.harness import Harness
 from tuneplane_server.db import migrations
 from tuneplane_server.features.hardware.tables import GpuHoldRow
 from tuneplane_server.features.jobs.tables import JobRow
+from tuneplane_server.features.nodes.building import daemon_start
 
 NODES, RUNS, CARDS = 1000, 500, 8
 TOKEN = "a-token-of-the-benchmark"
@@ -54,15 +57,17 @@ def _on(database: str, url: str, folder: Path, minutes: float) -> list[Result]:
     port, machines_port = free_port(), free_port()
     console = f"http://127.0.0.1:{port}"
     seeded = asyncio.run(_seed(url, folder))
-    plan = {
+    fields: dict[str, Any] = {
         "port": machines_port,
         "console": console,
         "token": TOKEN,
         "storage_root": str(folder / "root"),
         "nodes": [_name(number) for number in range(NODES)],
         "runs": {_name(number): list(run) for number, run in enumerate(seeded["runs"])},
+        "started": time.time(),
     }
-    (folder / "plan.json").write_text(json.dumps(plan))
+    (folder / "plan.json").write_text(json.dumps(fields))
+    asyncio.run(_join(url, folder, Plan(**fields)))
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TUNEPLANE_")}
     env = kept | {
         "TUNEPLANE_STORAGE_ROOT": str(folder / "root"),
@@ -92,7 +97,7 @@ def _on(database: str, url: str, folder: Path, minutes: float) -> list[Result]:
 
 def _measure(database: str, pid: int, console: str, secret: str, ticks: Path, seconds: float) -> list[Result]:
     with httpx2.Client(base_url=console, headers={"Authorization": f"Bearer {secret}"}, timeout=60) as client:
-        joined = wait_for("all nodes are ready", lambda: _ready(client) == NODES, 300, interval=2)
+        wait_for("all nodes are ready", lambda: _ready(client) == NODES, 300, interval=2)
         time.sleep(seconds / 2)
         begun, used, memory = time.time(), cpu_seconds(tree(pid)), memory_mb(tree(pid))
         time.sleep(seconds / 2)
@@ -100,7 +105,7 @@ def _measure(database: str, pid: int, console: str, secret: str, ticks: Path, se
         grown = memory_mb(tree(pid)) - memory
         lag = _metric(client, "tuneplane_loop_lag_seconds") * 1000
         pages = {path: _p95(client, path) for path in ("/api/v1/nodes", "/api/v1/hardware", "/api/v1/jobs?limit=50")}
-        assert _ready(client) == NODES
+        ready = _ready(client)
         assert len(client.get("/api/v1/jobs?phase=running&limit=200").json()["items"]) == 200
     found: dict[str, list[list[float]]] = json.loads(ticks.read_text())
     named = f"{NODES:,} nodes, {RUNS} runs, {database}"
@@ -113,7 +118,7 @@ def _measure(database: str, pid: int, console: str, secret: str, ticks: Path, se
         ),
         Result(f"worst delay of the event loop in a minute, {named}", lag, "ms"),
         *(Result(f"GET {path}, {named}, p95", ms, "ms") for path, ms in pages.items()),
-        Result(f"until all have joined and proved their storage, {named}", joined, "s"),
+        Result(f"nodes that are ready after that, {named}", ready, "nodes", target=f"{NODES:,}"),
         Result(f"processor of the console, {named}", share, "% of a core"),
         Result(f"memory of the console, {named}", memory + grown, "MB"),
         Result(f"growth of it in {seconds / 120:g} min, {named}", grown, "MB", target=MEMORY_TARGET),
@@ -143,6 +148,19 @@ async def _seed(url: str, folder: Path) -> dict[str, Any]:
     issued = await harness.services.accounts.create_token(root, "bench", ["read", "admin"], 1, actor="bench")
     await harness.close()
     return {"runs": runs, "secret": issued.secret}
+
+
+async def _join(url: str, folder: Path, plan: Plan) -> None:
+    """As on any day but the first: every node has joined and proved its storage root before."""
+    agent = {"TUNEPLANE_EXECUTOR": "agent", "TUNEPLANE_AGENT_TOKEN": TOKEN}
+    harness = Harness(url, folder, ScriptedExecutor(gpus=0), agent)
+    nodes = harness.services.nodes
+    for name in plan.nodes:
+        harness.time.now = datetime.now(UTC)
+        told = Machine(plan, name).announcement()
+        await nodes.announce(told, "127.0.0.1")
+        await nodes.proved(name, daemon_start(told.hello), None)
+    await harness.close()
 
 
 def _name(number: int) -> str:

@@ -51,7 +51,8 @@ type Message = MutableMapping[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """What the benchmark has written down for this process. `runs`: node -> [run, its ingest token]."""
+    """What the benchmark has written down for this process. `runs`: node -> [run, its ingest token]; `started`: when the daemons were,
+    Unix seconds."""
 
     port: int
     console: str
@@ -59,12 +60,13 @@ class Plan:
     storage_root: str
     nodes: list[str]
     runs: dict[str, list[str]]
+    started: float
 
 
 class Machine:
     def __init__(self, plan: Plan, name: str) -> None:
         self._plan, self._name = plan, name
-        self._root, self._started = Path(plan.storage_root), time.time()
+        self._root, self._started = Path(plan.storage_root), plan.started
         self._cards = tuple(
             Gpu(n, "h200", "NVIDIA H200", 150 * 10**9, f"{name}-{n}", "580", False) for n in range(CARDS)
         )
