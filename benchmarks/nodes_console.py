@@ -32,7 +32,7 @@ def measure(file: Path) -> None:
             partial.write_text(json.dumps(ticks))
             partial.replace(file)
 
-    SupervisedLoop.tick = measured  # ty: ignore[invalid-assignment]
+    SupervisedLoop.tick = measured
 
 
 if __name__ == "__main__":

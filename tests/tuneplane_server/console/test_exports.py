@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,12 @@ async def test_a_run_that_is_over_is_exported_once_with_the_options_of_the_form(
     text = (await hers.get(f"/jobs/{job}")).text
     assert "export" in actions(text, job)
     assert (await hers.post(f"/jobs/{job}/export", csrf=False)).status_code == 403
-    options = {"key": field(text, "export", "key"), "merge_lora": "yes", "dtype": "bfloat16", "step": "8"}
+    options: dict[str, Any] = {
+        "key": field(text, "export", "key"),
+        "merge_lora": "yes",
+        "dtype": "bfloat16",
+        "step": "8",
+    }
     places = {(await hers.post(f"/jobs/{job}/export", **options)).headers["location"] for _time in range(2)}
     assert (len(places), await jobs_there_are(harness)) == (1, 2)
     made = places.pop()[6:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx2
 import pytest
@@ -112,7 +113,7 @@ async def test_a_console_without_nodes_takes_no_announcement(site: Api) -> None:
 
 
 async def test_fields_of_a_newer_node_are_ignored(api: Api) -> None:
-    body = announcement().to_json() | {"of_a_later_version": {"x": 1}}
+    body: dict[str, Any] = announcement().to_json() | {"of_a_later_version": {"x": 1}}
     body["hello"] |= {"colour": "blue"}
     async with api.anonymous(**BEARER) as client:
         assert (await client.post(ANNOUNCE, json=body)).json()["state"] == "ready"

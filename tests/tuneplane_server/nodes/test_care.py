@@ -98,6 +98,9 @@ async def test_removing_a_node_names_the_runs_there_and_by_force_fences_them_off
     node = await nodes.remove("node", "root", force=True)
     assert [(fence.job_id, fence.attempt) for fence in node.fences] == [(job_id, 1)]
     assert (await actions(harness, "node"))[-2:] == ["node.fence", "node.remove"]
+    # Another machine does not take the name, and so speak for the run there, before that is settled.
+    answer = await nodes.announce(announcement("node", node_id="another"), "10.0.0.9")
+    assert (answer.state, answer.problem and answer.problem.code) == ("refused", "node-name-taken")
 
 
 async def test_a_fence_keeps_a_node_out_of_use_until_it_is_gone(harness: Harness, nodes: NodesService) -> None:

@@ -109,6 +109,19 @@ async def test_what_another_console_hears_and_decides_is_known_here(harness: Har
         await other.services.database.close()
 
 
+async def test_a_clock_that_is_set_back_hides_nothing_that_another_console_changes(
+    harness: Harness, nodes: NodesService
+) -> None:
+    await ready(nodes)
+    other = harness.replica()
+    try:
+        await other.services.nodes.cordon("gpu-1", "root")
+        harness.time.pass_(-3600)
+        assert [node.state for node in await nodes.list()] == [NodeState.CORDONED]
+    finally:
+        await other.services.database.close()
+
+
 @pytest.mark.parametrize(
     ("version", "fits"), [("0.0.9", True), ("0.2.0", True), ("0.3.0", False), ("1.1.0", False), ("soon", False)]
 )
