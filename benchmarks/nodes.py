@@ -86,10 +86,10 @@ def _on(database: str, url: str, folder: Path, minutes: float) -> list[Result]:
             processes.append(subprocess.Popen(command, env=env, stdout=log, stderr=log))
 
         try:
+            begin("benchmarks.nodes_machines", folder / "plan.json")
             begin("benchmarks.nodes_console", ticks)
             wait_for("the console", lambda: answers(f"{console}/readyz"), 60)
-            begin("benchmarks.nodes_machines", folder / "plan.json")
-            return _measure(database, processes[0].pid, console, seeded["secret"], ticks, minutes * 60)
+            return _measure(database, processes[1].pid, console, seeded["secret"], ticks, minutes * 60)
         finally:
             for process in reversed(processes):
                 stop(process)
