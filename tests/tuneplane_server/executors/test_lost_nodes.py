@@ -17,7 +17,13 @@ from tuneplane_server.domain.members import verdict_of
 from tuneplane_server.domain.nodes import NodeHealth, NodeState
 from tuneplane_server.domain.phases import Phase
 from tuneplane_server.executors.agent.executor import AgentExecutor
-from tuneplane_server.executors.port import CleanupState, ExecutorUnreachableError, Handle, LaunchPlan
+from tuneplane_server.executors.port import (
+    CleanupState,
+    ExecutorUnreachableError,
+    Handle,
+    LaunchDelayedError,
+    LaunchPlan,
+)
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +179,22 @@ async def test_a_node_removed_by_force_ends_what_it_has_before_another_attempt_m
     machines.directory.change("n2", state=NodeState.REMOVED, state_by="grace")
     assert await executor.cleanup(handle) is CleanupState.CONFIRMED
     assert (await machines.containers())["n2"] == []
+    await executor.close()
+
+
+@pytest.mark.parametrize("state", [NodeState.REMOVED, NodeState.READY])
+async def test_nothing_begins_on_a_node_that_was_given_up_since_it_was_placed_there(
+    machines: Machines, state: NodeState
+) -> None:
+    """Removed, or with a fence."""
+    executor = machines.executor()
+    if state is NodeState.READY:
+        await machines.directory.fence("n2", "another", 1)
+    machines.directory.change("n2", state=state, state_by="grace")
+    with pytest.raises(LaunchDelayedError) as delayed:
+        await executor.launch(plan_of(machines, SLEEPS))
+    assert (delayed.value.reason, delayed.value.data["node"]) == ("node-unreachable", "n2")
+    assert not any((await machines.containers()).values())
     await executor.close()
 
 

@@ -184,7 +184,8 @@ class AgentExecutor:
 
     async def owned(self, nodes: Sequence[str] = ()) -> list[Handle]:
         asked = list(dict.fromkeys(nodes)) or [node.name for node in await self._directory.list()]
-        answers = await asyncio.gather(*(self._everything(name) for name in asked), return_exceptions=True)
+        slots = asyncio.Semaphore(CHECKED_AT_ONCE)
+        answers = await asyncio.gather(*(self._everything(name, slots) for name in asked), return_exceptions=True)
         found: dict[Attempt, dict[str, tuple[ContainerSeen, ...]]] = {}
         for name, answer in zip(asked, answers, strict=True):
             if isinstance(answer, BaseException):
@@ -198,10 +199,11 @@ class AgentExecutor:
         mine = [make_handle(*attempt, containers) for attempt, containers in found.items()]
         return mine if self._local is None else mine + await self._local.owned()
 
-    async def _everything(self, name: str) -> dict[Attempt, tuple[ContainerSeen, ...]]:
-        self._calls.forget(name)
+    async def _everything(self, name: str, slots: asyncio.Semaphore) -> dict[Attempt, tuple[ContainerSeen, ...]]:
         try:
-            return dict(await self._calls.everything(name))
+            async with slots:
+                self._calls.forget(name)
+                return dict(await self._calls.everything(name))
         except UnknownNodeError:
             return {}  # named by a placement of the executor `local`
         except (NodeError, NodeUnreachableError) as error:

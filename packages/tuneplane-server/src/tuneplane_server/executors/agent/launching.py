@@ -18,6 +18,7 @@ from tuneplane.contract import words
 from tuneplane_node.client import NodeClient, NodeError, NodeUnreachableError
 from tuneplane_node.engine import LABEL_ATTEMPT, LABEL_JOB, LaunchRequest, Mount, RuntimeHandle
 from tuneplane_node.wire import ContainerSeen, MainPlace, PreflightReport, PreflightRequest
+from tuneplane_server.domain.nodes import NodeState
 from tuneplane_server.domain.reasons import REASONS
 from tuneplane_server.executors.agent.calls import NodeCalls, UnknownNodeError
 from tuneplane_server.executors.agent.handles import LABEL_GRACE, LABEL_MAIN, LABEL_NODES, make_handle, of_rank
@@ -85,10 +86,19 @@ class GangLauncher:
         found = dict(zip(names, await _all(self._calls.containers(name, key) for name in names), strict=True))
         missing = [machine for machine in plan.machines if not _has_begun(found[machine.node], machine.rank)]
         if missing:
+            await self._refuse_given_up(missing)
             begun = _meeting_of(found)
             meeting = await (self._meet(plan) if begun is None else self._join(plan, missing, begun))
             found |= await self._start(plan, missing, meeting)
         return make_handle(plan.job_id, plan.attempt, found, tuple(names))
+
+    async def _refuse_given_up(self, missing: Iterable[MachinePlan]) -> None:
+        """A node that was removed, or still has what was given up on it, since this was placed there."""
+        for machine in missing:
+            node = await self._calls.node(machine.node)
+            if node.state is NodeState.REMOVED or node.fences:
+                why = "was removed" if node.state is NodeState.REMOVED else "has yet to end what was given up there"
+                raise LaunchDelayedError(UNREACHABLE, {"node": node.name, "detail": f"{node.name} {why}"})
 
     # --- before ---------------------------------------------------------------------------------------------------
 

@@ -41,10 +41,11 @@ class LostNodes:
         node = await self._directory.get(name)
         if node is None:
             return None
-        if node.state is NodeState.REMOVED:
-            await self._directory.fence(name, job_id, attempt)
-            return f"{name} was removed by {node.state_by}"
         given_up = any((fence.job_id, fence.attempt) == (job_id, attempt) for fence in node.fences)
+        if node.state is NodeState.REMOVED:
+            if not given_up:
+                await self._directory.fence(name, job_id, attempt)
+            return f"{name} was removed by {node.state_by}"
         return _silent_since(node) if given_up else None
 
     async def why_lost(self, name: str, job_id: str, attempt: int, rank: int) -> str | None:

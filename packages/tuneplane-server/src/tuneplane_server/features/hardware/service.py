@@ -75,23 +75,26 @@ class HardwareService:
         self._database, self._clock, self._executor = database, clock, executor
         self._lock = asyncio.Lock()
         self._seen: tuple[float, list[NodeInfo]] | None = None
+        self._changes = 0
         self._past_use: tuple[datetime, list[tuple[str, datetime, float]]] | None = None
 
     async def nodes(self) -> list[NodeInfo]:
         """The machines, at most `INVENTORY_SECONDS` old; the last known ones while the executor is away."""
         async with self._lock:
             now = self._clock.now().timestamp()
-            if self._seen is not None and now - self._seen[0] < INVENTORY_SECONDS:
+            if self._seen is not None and 0 <= now - self._seen[0] < INVENTORY_SECONDS:  # a clock may be set back
                 return self._seen[1]
+            asked = self._changes
             try:
                 nodes = await self._executor.nodes()
             except ExecutorUnreachableError:
                 return [] if self._seen is None else self._seen[1]
-            self._seen = (now, nodes)
+            self._seen = (now if asked == self._changes else 0.0, nodes)
             return nodes
 
     def look_again(self) -> None:
         """The machines have changed: the next question asks the executor."""
+        self._changes += 1  # an answer that is on its way may be of before
         if self._seen is not None:
             self._seen = (0.0, self._seen[1])
 

@@ -68,7 +68,7 @@ class Heard:
 
     def to_write(self, now: datetime) -> dict[str, datetime]:
         """What is to be written now, when it is time for it; it counts as written."""
-        if self._written is not None and now - self._written < WRITE_EVERY:
+        if self._written is not None and timedelta() <= now - self._written < WRITE_EVERY:  # a clock may be set back
             return {}
         self._written = now
         unwritten, self._unwritten = self._unwritten, set()

@@ -86,10 +86,8 @@ class Joining:
         """Whether the name is still the first machine's: it is heard of, or a run is said to be there. Who asked the second one
         about that run would be told that it is gone.
         """
-        if row.state == NodeState.REMOVED:
-            return False
         newest = row.last_heard if heard is None else max(heard, row.last_heard)
-        if self._clock.now() - newest < UNHEARD_AFTER:
+        if row.state != NodeState.REMOVED and self._clock.now() - newest < UNHEARD_AFTER:
             return True
         held = await self._hardware().held(session)
         return any(hold.node == row.name for item in held for hold in item.holds)

@@ -91,7 +91,7 @@ class KnownNodes:
         """At most `LOOK_EVERY` old; what this console has written itself is in it (`refresh`)."""
         async with self._lock:
             now = self._clock.now()
-            if self._last is not None and now - self._last.at < LOOK_EVERY:
+            if self._last is not None and timedelta() <= now - self._last.at < LOOK_EVERY:  # a clock may be set back
                 return self._last
             self._last = await self._read(now)
             return self._last
