@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tuneplane_node.engine import Gpu, Inventory
@@ -17,33 +18,25 @@ def inventory(gpus: int = 2, **changed: Any) -> Inventory:
     cards = tuple(
         Gpu(index, "h200", "NVIDIA H200", 150 * 10**9, f"uuid-{index}", "580", False) for index in range(gpus)
     )
-    values: dict[str, Any] = {
-        "hostname": "gpu-1",
-        "architecture": "x86_64",
-        "kernel": "6.1",
-        "cpu_model": "x",
-        "cpus": 64,
-    }
-    sizes = {"memory_bytes": 2**40, "memory_available_bytes": 2**39, "disk_bytes": 2**41, "disk_free_bytes": 2**40}
-    values |= sizes | {"gpus": cards, "findings": ()} | changed
-    return Inventory(**values)
+    plain = Inventory("gpu-1", "x86_64", "6.1", "x", 64, 2**40, 2**39, 2**41, 2**40, cards, ())
+    return replace(plain, **changed)
 
 
 def announcement(name: str = "gpu-1", **changed: Any) -> Announcement:
     """`changed`: of the hello, or `address`, `inventory`, `findings` of the announcement itself."""
     given = {key: changed.pop(key) for key in ("address", "inventory", "findings") if key in changed}
-    said: dict[str, Any] = {
-        "node_id": f"id-{name}",
-        "name": name,
-        "version": VERSION,
-        "storage_root": "/data/tuneplane",
-        "runtime": "docker",
-        "boot_id": "boot-1",
-        "started_at": 1000.0,
-        "time": 1.0,
-    }
-    rest: dict[str, Any] = {"address": f"http://{name}:8643", "inventory": inventory()}
-    return Announcement(NodeHello(**(said | changed)), **(rest | given))
+    hello = NodeHello(
+        node_id=f"id-{name}",
+        name=name,
+        version=VERSION,
+        storage_root="/data/tuneplane",
+        runtime="docker",
+        boot_id="boot-1",
+        started_at=1000.0,
+        time=1.0,
+    )
+    plain = Announcement(replace(hello, **changed), f"http://{name}:8643", inventory())
+    return replace(plain, **given)
 
 
 def finding(code: str = "gpu-query-failed", **values: Any) -> NodeProblem:

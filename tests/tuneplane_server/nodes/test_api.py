@@ -59,12 +59,8 @@ async def test_only_the_agent_token_announces_and_only_administrators_look(api: 
     ada, boss = await harness.user("ada"), await harness.user("boss", admin=True)
     async with await api.client(boss) as client:
         assert (await client.post(ANNOUNCE, json=body)).status_code == 401
-    for headers in (
-        {},
-        {"Authorization": "Bearer wrong"},
-        {"Authorization": f"Basic {TOKEN}"},
-        {"Authorization": TOKEN},
-    ):
+    for given in ("", "Bearer wrong", f"Basic {TOKEN}", TOKEN):
+        headers = {"Authorization": given} if given else {}
         async with api.anonymous(**headers) as client:
             answer = await client.post(ANNOUNCE, json=body)
             assert (answer.status_code, answer.json()["code"]) == (401, "token-invalid")
