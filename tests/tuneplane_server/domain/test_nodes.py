@@ -21,6 +21,7 @@ SILENT = replace(FINE, last_heard=NOW - UNHEARD_AFTER)
         (FINE, NodeHealth.READY),
         (replace(FINE, proved=False), NodeHealth.UNPROVED),
         (replace(FINE, callable=False), NodeHealth.UNREACHABLE),
+        (replace(FINE, refused=True), NodeHealth.REFUSED),
         (replace(FINE, refused=True, callable=False), NodeHealth.UNREACHABLE),
         (replace(FINE, fenced=True), NodeHealth.READY),
         (SILENT, NodeHealth.UNREACHABLE),
