@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ SMALL = {
 }  # fmt: skip
 ROLLOUT = {"max_completion_length": 8}
 RESUMED = "resumed"
+TRAINED, ABORTED_AT_THE_END = "End time of running main", "terminate called without an active exception"
 # What every run logs, and what the method's own page shows first.
 ALWAYS = {"train/loss", "train/grad_norm", "train/learning_rate", "train/mean_loss", "system/seconds_per_step"}
 
@@ -129,31 +131,50 @@ def test_a_resumed_run_goes_on_as_the_uninterrupted_one(trained: Trained) -> Non
 
 
 def test_two_machines_train_as_one_under_torchrun(trained: Trained, framework_env: Callable[[str], Path]) -> None:
-    """One process on each, in the launcher's own processes; the first writes the log of both."""
-    python, root = framework_env("ms-swift") / "bin/python", trained.root / "two"
+    """One process on each, in the launcher's own processes; the first writes the log of both.
+
+    ms-swift leaves its process group to the interpreter's end, where Gloo's threads now and then abort a process whose training is
+    over (pytorch/pytorch#190489). Such a pair, and no other, is started once more.
+    """
+    python = framework_env("ms-swift") / "bin/python"
+    name, codes, said = "two", *two_machines(trained, python, "two")
+    if codes != [0, 0] and any(ABORTED_AT_THE_END in text for text in said) and all(TRAINED in text for text in said):
+        name, codes, said = "two-again", *two_machines(trained, python, "two-again")
+    assert codes == [0, 0], "\n".join(text[-3000:] for text in said)
+    assert "world_size: 2" in said[0]
+    assert [step for step, _ in trained.curves(name, "ms-swift/sft")["train/loss"]] == [1, 2]
+
+
+def two_machines(trained: Trained, python: Path, name: str) -> tuple[list[int], list[str]]:
+    """Exit codes and outputs. When one machine fails, the other is ended: it would wait five minutes for it."""
+    root = trained.root / name
     root.mkdir()
     job = Job("ms-swift/sft", SMALL)
     capsule = prepare(job, root / "work", root / "out")
     capsule["paths"].update(base_model=str(trained.root / "model"))
     port = free_port()
+    logs = [root / f"log-{rank}" for rank in range(2)]
     processes = []
-    for rank in range(2):
+    for rank, log in enumerate(logs):
         machine = adapters.Machine(rank, 2, main_port=port)
         command, environment = compiled(job, capsule, python.parent.parent, root, machine)
-        processes.append(
-            subprocess.Popen(
-                command.argv, cwd=root / "work" / command.cwd_relative, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                env={**environment, "MODELSCOPE_CACHE": str(trained.root / "modelscope")}, stdin=subprocess.DEVNULL,
-            )
-        )  # fmt: skip
+        with log.open("w") as output:
+            processes.append(
+                subprocess.Popen(
+                    command.argv, cwd=root / "work" / command.cwd_relative, stdout=output, stderr=subprocess.STDOUT,
+                    env={**environment, "MODELSCOPE_CACHE": str(trained.root / "modelscope")}, stdin=subprocess.DEVNULL,
+                )
+            )  # fmt: skip
+    end = time.monotonic() + 400
     try:
-        said = [process.communicate(timeout=480)[0] for process in processes]
+        while any(process.poll() is None for process in processes) and not any(process.poll() for process in processes):
+            assert time.monotonic() < end, "\n".join(log.read_text()[-3000:] for log in logs)
+            time.sleep(0.1)
     finally:
         for process in processes:
             process.kill()
-    assert [process.returncode for process in processes] == [0, 0], "\n".join(text[-3000:] for text in said)
-    assert "world_size: 2" in said[0]
-    assert [step for step, _ in trained.curves("two", "ms-swift/sft")["train/loss"]] == [1, 2]
+            process.wait()
+    return [process.returncode for process in processes], [log.read_text() for log in logs]
 
 
 def test_an_adapter_is_merged_by_swift_export(trained: Trained, framework_env: Callable[[str], Path]) -> None:
