@@ -21,6 +21,7 @@ from tuneplane_node.client import NodeClient
 from tuneplane_node.daemon import serving
 from tuneplane_node.daemon.node import Node
 from tuneplane_node.engine import Engine, LaunchRequest, MachineSample, Observed, OwnedContainer, RuntimeHandle
+from tuneplane_node.signalled_server import SignalledServer
 from tuneplane_node.versions import VERSION
 
 TOKEN = "0123456789abcdef-right"
@@ -50,7 +51,7 @@ class ServedNode:
         self.port: int = self._listener.getsockname()[1]
         config = serving.server_config(self.node, AgentToken(TOKEN), context)
         config.app = around(cast(ASGIApp, config.app))
-        self._server = serving.Server(config)
+        self._server = SignalledServer(config)
         self._serving: asyncio.Task[None] | None = None
         self._clients: list[NodeClient] = []
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import uvicorn
 import uvloop
 from fastapi import FastAPI
 
 from tuneplane.i18n import _
+from tuneplane_node.signalled_server import SignalledServer
 from tuneplane_server.app import create_app, running
 from tuneplane_server.executors.port import Executor
 from tuneplane_server.instance import InstanceLock
@@ -41,7 +40,7 @@ def serve_console(settings: Settings, say: Callable[[str], None], *, executor: E
             services: Services = app.state.services
             services.agent_token  # noqa: B018 - refuses to start where it is needed and missing
             services.bound_port, services.instance_locked = listener.getsockname()[1], True
-            server = _Server(_config(app, settings))
+            server = SignalledServer(_config(app, settings))
             asyncio.run(_serve(server, listener, services, say), loop_factory=uvloop.new_event_loop)
     finally:
         lock.release()
@@ -65,31 +64,9 @@ def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     )
 
 
-class _Server(uvicorn.Server):
-    """Says when it accepts requests, and ends by a signal as a service should: with exit code 0."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.accepting = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.accepting.set()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """uvicorn's own raises the signal once more at the end, which would end the process before it has closed."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        try:
-            yield
-        finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
-
-
-async def _serve(server: _Server, listener: socket.socket, services: Services, say: Callable[[str], None]) -> None:
+async def _serve(
+    server: SignalledServer, listener: socket.socket, services: Services, say: Callable[[str], None]
+) -> None:
     async with running(services, roles=True):
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         accepting = asyncio.create_task(server.accepting.wait())

@@ -6,15 +6,11 @@ import asyncio
 import gc
 import logging
 import math
-import signal
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import FrameType
-from typing import override
 
 import uvicorn
 
@@ -27,6 +23,7 @@ from tuneplane_node.daemon.janitor import Janitor, image_limit
 from tuneplane_node.daemon.node import Node
 from tuneplane_node.engine.problems import NodeError
 from tuneplane_node.settings import NodeSettings
+from tuneplane_node.signalled_server import SignalledServer
 from tuneplane_node.versions import VERSION
 from tuneplane_node.wire import AnnounceAnswer
 
@@ -73,7 +70,7 @@ class _Daemon:
         self._port: int = listener.getsockname()[1]
         self._answer: AnnounceAnswer | None = None
         self._answered_at = -math.inf
-        self._server = Server(server_config(node, token, context), ending=node.operations.stop_waiting)
+        self._server = SignalledServer(server_config(node, token, context), ending=node.operations.stop_waiting)
 
     async def run(self) -> None:
         serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
@@ -164,36 +161,6 @@ async def _kept_up(work: Callable[[], Awaitable[None]]) -> None:
             pause = min(60.0, pause * 2)
         else:
             return
-
-
-class Server(uvicorn.Server):
-    """Says when it accepts requests, and ends by a signal as a service should: with exit code 0. `ending` is called then."""
-
-    def __init__(self, config: uvicorn.Config, ending: Callable[[], None] = lambda: None) -> None:
-        super().__init__(config)
-        self.accepting = asyncio.Event()
-        self._ending = ending
-
-    @override
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        super().handle_exit(sig, frame)
-        self._ending()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.accepting.set()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """uvicorn's own raises the signal once more at the end, which would end the process before it has closed."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        try:
-            yield
-        finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
 
 
 def server_config(node: Node, token: AgentToken, context: ssl.SSLContext | None) -> uvicorn.Config:

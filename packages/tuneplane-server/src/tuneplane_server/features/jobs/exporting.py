@@ -22,6 +22,7 @@ from tuneplane_server.features.catalog.service import CatalogService
 from tuneplane_server.features.hardware.service import CPU_PROFILE, HardwareService
 from tuneplane_server.features.jobs.admission.action import no_export
 from tuneplane_server.features.jobs.references import RunSource
+from tuneplane_server.features.jobs.resume_points import SHOWN_STEPS, no_checkpoint
 from tuneplane_server.features.jobs.service import JobService
 from tuneplane_server.features.jobs.steering import Asked, request_of
 from tuneplane_server.features.jobs.submission import DryRun, Origin, Submissions
@@ -30,7 +31,6 @@ from tuneplane_server.web.problems import ProblemError, refused
 
 MODEL = "model"  # where templates save what a run ends with, below the out dir
 GIGABYTE = 1e9
-_SHOWN_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -179,21 +179,14 @@ def _bytes_of(path: Path, base: str | None) -> int:
 
 
 def _missing(row: JobRow, found: Sequence[FoundCheckpoint], step: int | None) -> ProblemError:
-    if step is not None:
-        what = _("run {id} has no checkpoint of step {step}").format(id=row.id, step=step)
-        return refused("checkpoint-missing", what, _choices(row, found), field="step")
-    what = _("run {id} has no complete checkpoint to export").format(id=row.id)
-    broken = "; ".join(
-        _("step {step}: {why}").format(step=item.step, why=problem_text(item.problem) or "?")
-        for item in found[-_SHOWN_STEPS:]
-    )
-    return refused("checkpoint-missing", f"{what} ({broken})" if broken else what, _choices(row, ()))
+    none = _("run {id} has no complete checkpoint to export").format(id=row.id)
+    return no_checkpoint(row, found, step, "step", none, _choices)
 
 
 def _choices(row: JobRow, found: Sequence[FoundCheckpoint]) -> str:
     steps = complete_steps(found)
     if steps:
-        shown = ", ".join(map(str, steps[-_SHOWN_STEPS:]))
+        shown = ", ".join(map(str, steps[-SHOWN_STEPS:]))
         return _("complete checkpoints: {steps}; for the newest leave --step out").format(steps=shown)
     if not Phase(row.phase).terminal:
         return _("checkpoints are known when an attempt is over: tp job wait {id}").format(id=row.id)

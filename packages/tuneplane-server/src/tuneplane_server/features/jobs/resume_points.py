@@ -20,7 +20,7 @@ from tuneplane_server.web.problems import ProblemError, refused
 
 # A checkpoint lies in the out dir of an attempt of a run: this one's, or the one it follows.
 _PLACE = re.compile(r".*/jobs/(?P<run>[^/]+)/attempts/(?P<attempt>\d+)/out/(?P<path>.+)", re.DOTALL)
-_SHOWN_STEPS = 20
+SHOWN_STEPS = 20
 
 type CheckpointSource = Callable[[str], Awaitable[Sequence[FoundCheckpoint]]]
 
@@ -64,7 +64,8 @@ class ResumePoints:
             started = point_at((await self._attempts(row))[0].resume_from)
             chosen = started if started is not None and started.step == step else None
         if chosen is None:
-            raise _none(row, found, step)
+            none = _("run {id} has no complete checkpoint to go on from").format(id=row.id)
+            raise no_checkpoint(row, found, step, "from_step", none, _choices)
         return await self._there(row, found, chosen)
 
     async def check_start(self, row: JobRow) -> None:
@@ -102,23 +103,30 @@ class ResumePoints:
             return await repo.attempts(session, row.id)
 
 
-def _none(row: JobRow, found: Sequence[FoundCheckpoint], step: int | None) -> ProblemError:
+def no_checkpoint(
+    row: JobRow,
+    found: Sequence[FoundCheckpoint],
+    step: int | None,
+    field: str,
+    none: str,
+    choices: Callable[[JobRow, Sequence[FoundCheckpoint]], str],
+) -> ProblemError:
+    """Why there is no checkpoint of `step`, or none at all: `none`, and what is wrong with those there are. `choices`: what to do instead."""
     if step is not None:
         what = _("run {id} has no checkpoint of step {step}").format(id=row.id, step=step)
-        return refused("checkpoint-missing", what, _choices(row, found), field="from_step")
-    what = _("run {id} has no complete checkpoint to go on from").format(id=row.id)
+        return refused("checkpoint-missing", what, choices(row, found), field=field)
     broken = "; ".join(
         _("step {step}: {why}").format(step=item.step, why=problem_text(item.problem) or "?")
-        for item in found[-_SHOWN_STEPS:]
+        for item in found[-SHOWN_STEPS:]
     )
-    return refused("checkpoint-missing", f"{what} ({broken})" if broken else what, _choices(row, ()))
+    return refused("checkpoint-missing", f"{none} ({broken})" if broken else none, choices(row, ()))
 
 
 def _choices(row: JobRow, found: Sequence[FoundCheckpoint]) -> str:
     """What to do instead: the steps to choose from, or to start anew."""
     steps = complete_steps(found)
     if steps:
-        shown = ", ".join(map(str, steps[-_SHOWN_STEPS:]))
+        shown = ", ".join(map(str, steps[-SHOWN_STEPS:]))
         return ngettext(
             "the one complete checkpoint is of step {steps}: tp job resume {id} --from-step {last}",
             "complete checkpoints are of steps {steps}: tp job resume {id} --from-step {last}",
