@@ -33,7 +33,10 @@ class GpuInfo:
 
 @dataclass(frozen=True)
 class NodeInfo:
-    """A machine as it is, whoever holds its cards. One that is not `placeable` gets no work for now; `why` says so to people."""
+    """A machine as it is, whoever holds its cards. One that is not `placeable` gets no work for now; `why` says so to people.
+
+    `gpus_used`: how many of its cards the backend itself says are taken, by whomever; None where only our holds tell that.
+    """
 
     name: str
     cpus: float
@@ -42,14 +45,20 @@ class NodeInfo:
     facts: Mapping[str, Any] = field(default_factory=dict)
     placeable: bool = True
     why: str = ""
+    gpus_used: int | None = None
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What the executor can do now. `image_form`: what `image` of a launch is here, an OCI reference or a Python environment."""
+    """What the executor can do now. `image_form`: what `image` of a launch is here, an OCI reference, a Python environment, or a
+    file of the runtime registry: `sif` and `sqsh` images, the `bundle` that Slurm's own `container` runs.
+
+    `own_queue`: the backend has a queue of its own, which decides on what starts when. Ours gives it every job that quotas,
+    approvals and a drain let through, with machines that are only counted and named `<executor>/<run>-<attempt>/<rank>`.
+    """
 
     runtime: str
-    image_form: Literal["oci", "environment"]
+    image_form: Literal["oci", "environment", "sif", "sqsh", "bundle"]
     heterogeneous_pools: bool = False
     multi_node: bool = False
     on_this_machine: bool = False
@@ -78,6 +87,20 @@ class MachinePlan:
     gpus: tuple[int, ...]
     cpus: float | None
     memory_bytes: int | None
+
+
+@dataclass(frozen=True)
+class PoolPlan:
+    """Machines of one kind, as they were asked for. Each of the `machines` has `gpus` cards of `profile` (`cpu`: none), `cpus` and
+    `memory_gb`; 0: no claim. The pools' machines follow each other in the order of the ranks.
+    """
+
+    name: str
+    profile: str
+    machines: int
+    gpus: int
+    cpus: float = 0
+    memory_gb: float = 0
 
 
 @dataclass(frozen=True)
@@ -114,6 +137,10 @@ class NodeFigures:
 class LaunchPlan:
     """Everything a launch needs. `read_only`/`writable`: directories the job sees, at their own paths. `files`: what the capsule
     holds, name -> SHA-256. `grace`: what a member of the job gets to end when another one has ended the job.
+
+    For a backend with a queue of its own: `pools` (what was asked for; `machines` are only counted there), `priority` (0 is
+    usual, more is earlier), `max_seconds` (the run's limit, None without one) and the names of people's things: `experiment`,
+    `owner`, `project`.
     """
 
     job_id: str
@@ -127,6 +154,12 @@ class LaunchPlan:
     capsule_digest: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     grace: timedelta = timedelta(seconds=60)
+    pools: tuple[PoolPlan, ...] = ()
+    priority: int = 0
+    max_seconds: int | None = None
+    experiment: str = ""
+    owner: str = ""
+    project: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,7 +168,8 @@ class Handle:
 
     `runtime` (`docker`, `podman`, `process`, …) and `isolated` are for readers: what it runs in, and whether that separates it
     from its machine. They stay true when the setting changes later. Empty and None: not launched yet, so not known.
-    `nodes`: the machines by rank, also of a launch that nobody saw the end of: where to look for it.
+    `nodes`: the machines by rank, also of a launch that nobody saw the end of: where to look for it. As many as the attempt has
+    machines, always; with a queue of its own the backend names the real ones once it runs (`Observation.nodes`).
     """
 
     job_id: str
@@ -168,13 +202,28 @@ class Handle:
 
 
 @dataclass(frozen=True)
+class Queued:
+    """Why an attempt waits in the backend's own queue. `reason`: the backend's word; `text`: it in plain words, a message id of the
+    catalogue of translations; `position`: from 1, None when the backend does not say; `starts_at`: its estimate; `since`: when it
+    came into that queue, None when not known. Times are aware.
+    """
+
+    reason: str
+    text: str
+    position: int | None = None
+    starts_at: datetime | None = None
+    since: datetime | None = None
+
+
+@dataclass(frozen=True)
 class Observation:
     """What is known about an attempt now.
 
     `present`: it is there; `running` says whether it still runs, else `exit` says how it ended. `absent`: proved not to be
     there. `unknown`: nobody could be asked. `detail`: the backend's own words, for people. `output`: the end of what
     bootstrap and runner printed themselves, read only when it has ended. `members`: of a job on several machines, those that
-    have ended, each for itself.
+    have ended, each for itself. `queued`: it has not started because the backend's own queue holds it. `nodes`: the real machines
+    by rank, where the backend chooses them and once it has; empty else.
     """
 
     presence: Literal["present", "absent", "unknown"]
@@ -185,6 +234,8 @@ class Observation:
     detail: str = ""
     output: str = ""
     members: tuple[MemberEnd, ...] = ()
+    queued: Queued | None = None
+    nodes: tuple[str, ...] = ()
 
 
 class CleanupState(StrEnum):
