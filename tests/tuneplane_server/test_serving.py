@@ -217,3 +217,14 @@ def test_a_console_of_nodes_starts_without_any_and_says_so(operator: Operator) -
     asked = operator.run("doctor", **env)
     assert "no node has joined yet" in asked.stdout
     assert "0123456789" not in operator.run("config", **env).stdout
+
+
+def test_a_console_for_slurm_without_its_settings_refuses_to_start_and_doctor_says_the_same(operator: Operator) -> None:
+    half = {"TUNEPLANE_EXECUTOR": "slurm", "TUNEPLANE_SLURM_CONTAINER": "apptainer"}
+    served, examined = operator.run("serve", **half), operator.run("doctor", **half)
+    for result, said in ((served, served.stderr), (examined, examined.stdout)):
+        assert result.returncode == 1
+        for name in ("URL", "USER", "TOKEN_FILE"):
+            assert f"TUNEPLANE_SLURM_{name}: " in said
+        assert "TUNEPLANE_SLURM_CONTAINER" not in said
+        assert "Traceback" not in result.stdout + result.stderr

@@ -22,7 +22,7 @@ from tuneplane_server.features.jobs.runtimes import read_registry
 from tuneplane_server.redis_wakeups import problem_of
 from tuneplane_server.runtime_builds import listing
 from tuneplane_server.services import Services
-from tuneplane_server.settings import Settings, unknown_variables
+from tuneplane_server.settings import Settings, SettingsError, unknown_variables
 from tuneplane_server.storage.objects import StoreUnavailableError
 
 LEAST_FREE_GB = 5
@@ -31,7 +31,7 @@ LEAST_FREE_GB = 5
 async def examine(settings: Settings) -> list[Finding]:
     """All findings; one that fails does not hide the others. Changes nothing but a probe file that it removes."""
     services = Services(settings)
-    jobs = (_executor, _runtimes, _addresses) if (missing := _no_token(services)) is None else ()
+    jobs = (_executor, _runtimes, _addresses) if (missing := _not_startable(services)) is None else ()
     checks: tuple[Callable[[Services], Awaitable[list[Finding]]], ...] = (
         _variables,
         _catalog,
@@ -45,12 +45,14 @@ async def examine(settings: Settings) -> list[Finding]:
     return found if missing is None else [*found, missing]
 
 
-def _no_token(services: Services) -> Finding | None:
-    """Without the secret that it shares with its nodes, a console with the executor `agent` does not start."""
+def _not_startable(services: Services) -> Finding | None:
+    """Without the secret that it shares with its nodes, or without what it needs to speak with Slurm, a console does not start."""
     try:
-        services.agent_token  # noqa: B018 - it is read and checked
+        services.agent_token, services.slurm  # noqa: B018 - they are read and checked
     except NodeError as error:
         return Finding(error.code, "error", error.text(), error.hint(), error.detail)
+    except SettingsError as error:
+        return Finding("slurm-settings", "error", str(error))
     return None
 
 

@@ -57,6 +57,7 @@ from tuneplane_server.instance import instance_id
 from tuneplane_server.meters import LoopLag, Meters
 from tuneplane_server.sealing import Sealer, load_sealer
 from tuneplane_server.settings import Settings
+from tuneplane_server.slurm_settings import SlurmSettings, slurm_settings
 from tuneplane_server.storage.layout import StorageRoot
 from tuneplane_server.storage.objects import ObStore, open_store
 from tuneplane_server.storage.space import Space, space_of
@@ -161,6 +162,10 @@ class Services:
     def executor(self) -> Executor:
         if self.given_executor is not None:
             return self.given_executor
+        if self.slurm is not None:
+            from tuneplane_server.executors.slurm.building import build_slurm  # ty: ignore[import-not-found]
+
+            return build_slurm(self.settings, self.slurm, self.clock, self.instance)
         from tuneplane_server.executors.local import LocalExecutor
 
         if self.agent_token is None:
@@ -205,6 +210,11 @@ class Services:
             return None
         text = self.settings.agent_token
         return AgentToken("" if text is None else text.get_secret_value(), self.settings.agent_token_file)
+
+    @cached_property
+    def slurm(self) -> SlurmSettings | None:
+        """None where jobs do not go to Slurm. Raises `SettingsError` that names everything that is missing."""
+        return slurm_settings(self.settings)
 
     @cached_property
     def nodes(self) -> NodesService:

@@ -38,7 +38,7 @@ def serve_console(settings: Settings, say: Callable[[str], None], *, executor: E
         with _listen(settings.host, settings.port) as listener:
             app = create_app(settings, executor=executor)
             services: Services = app.state.services
-            services.agent_token  # noqa: B018 - refuses to start where it is needed and missing
+            services.agent_token, services.slurm  # noqa: B018 - refuse to start where something is needed and missing
             services.bound_port, services.instance_locked = listener.getsockname()[1], True
             server = SignalledServer(_config(app, settings))
             asyncio.run(_serve(server, listener, services, say), loop_factory=uvloop.new_event_loop)

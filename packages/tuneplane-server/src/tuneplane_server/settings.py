@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from tuneplane.i18n import _
+from tuneplane_server.domain.slurm_choices import is_name, parse_partitions, parse_qos
 from tuneplane_server.domain.webhooks import parse_hosts
 
 PREFIX = "TUNEPLANE_"
@@ -63,6 +64,48 @@ def _hosts(value: str) -> str:
     return value
 
 
+def _slurm_user(value: str) -> str:
+    if not is_name(value):
+        raise ValueError(
+            "must be the name of a user of the Slurm cluster: letters, digits and . _ @ + - without spaces"
+        )
+    return value
+
+
+def _slurm_name(value: str) -> str:
+    if not is_name(value):
+        raise ValueError("must be one name as Slurm knows it: letters, digits and . _ @ + - without spaces")
+    return value
+
+
+def _slurm_partition(value: str) -> str:
+    try:
+        parse_partitions(value)
+    except ValueError as error:
+        fault = "names a profile twice; " if str(error) == "twice" else ""
+        raise ValueError(f"{fault}must be a partition (main) or one for each profile (cpu=main,h200=gpu)") from None
+    return value
+
+
+def _slurm_qos(value: str) -> str:
+    try:
+        parse_qos(value)
+    except ValueError as error:
+        fault = {"twice": "names a priority twice; ", "priority": "has a priority beyond -100 to 100; "}.get(
+            str(error), ""
+        )
+        raise ValueError(f"{fault}must be a QOS (normal) or one from each priority on (0=normal,50=high)") from None
+    return value
+
+
+def _plain_secret(value: SecretStr) -> SecretStr:
+    text = value.get_secret_value()
+    if not all("!" <= letter <= "~" for letter in text):
+        raise ValueError("must be one line without spaces")
+    return value
+
+
+SlurmName = Annotated[str, AfterValidator(_slurm_name)]
 Hosts = Annotated[str, AfterValidator(_hosts)]
 RedisUrl = Annotated[SecretStr | None, AfterValidator(_redis_url)]
 AbsolutePath = Annotated[Path, BeforeValidator(_absolute)]
@@ -113,9 +156,9 @@ class Settings(BaseModel):
     )
     session_hours: int = Field(default=336, ge=1, le=24 * 366, description="How long a browser stays signed in.")
 
-    executor: Literal["local", "agent"] = Field(
+    executor: Literal["local", "agent", "slurm"] = Field(
         default="local",
-        description="How jobs are started: on this machine, or on every machine that runs tuneplane-node.",
+        description="How jobs are started: on this machine, on every machine that runs tuneplane-node, or by Slurm.",
     )
     agent_token: SecretStr | None = Field(
         default=None, description="Secret that console and nodes share (executor agent); rather use the file."
@@ -128,6 +171,34 @@ class Settings(BaseModel):
     )
     node_lost_seconds: int = Field(
         default=1800, ge=0, description="Silence of a node after which its runs are given up; 0 waits for ever."
+    )
+    slurm_url: HttpUrl = Field(default=None, description="Address of slurmrestd (executor slurm).")
+    slurm_user: Annotated[str, AfterValidator(_slurm_user)] | None = Field(
+        default=None, description="Slurm user whose jobs they are; the token is theirs."
+    )
+    slurm_token: Annotated[SecretStr, AfterValidator(_plain_secret)] | None = Field(
+        default=None, description="JWT of that user; rather use the file."
+    )
+    slurm_token_file: AbsolutePath | None = Field(default=None, description="File with that JWT; read at each request.")
+    slurm_ca_file: AbsolutePath | None = Field(
+        default=None, description="Authority (PEM) of slurmrestd's certificate; default those this machine trusts."
+    )
+    slurm_container: Literal["apptainer", "enroot-pyxis", "oci"] | None = Field(
+        default=None, description="What starts images on the compute nodes; there is no default."
+    )
+    slurm_partition: Annotated[str, AfterValidator(_slurm_partition)] | None = Field(
+        default=None, description="Partition, or by profile cpu=main,h200=gpu; default Slurm's own."
+    )
+    slurm_account: SlurmName | None = Field(default=None, description="Account of the jobs; default the user's own.")
+    slurm_qos: Annotated[str, AfterValidator(_slurm_qos)] | None = Field(
+        default=None, description="QOS, or from a priority on 0=normal,50=high; default the account's own."
+    )
+    slurm_reservation: SlurmName | None = Field(default=None, description="Reservation that the jobs use.")
+    slurm_time_limit: int | None = Field(
+        default=None, ge=1, le=5 * 366 * 1440, description="Minutes of a job without a limit; default the partition's."
+    )
+    slurm_lost_seconds: int = Field(
+        default=120, ge=0, le=86400, description="How long Slurm must not know a job before it counts as gone."
     )
     runtime: Literal["auto", "docker", "podman", "process"] = Field(
         default="auto", description="Container runtime of the local executor; process isolates nothing."
