@@ -41,7 +41,7 @@ def test_a_reason_can_be_shown(entry: ReasonEntry) -> None:
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", entry.code)
     assert entry.class_ in ("user", "infra", "platform", "policy")
     for sentence in (entry.text, entry.hint):
-        assert sentence[0].islower() or sentence.startswith(("GPU", "NaN"))
+        assert sentence[0].islower() or sentence.startswith(("GPU", "NaN", "Slurm"))
         assert not sentence.endswith(".")
         assert "\n" not in sentence
         assert "{" not in fill(sentence, {})

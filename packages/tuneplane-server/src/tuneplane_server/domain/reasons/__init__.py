@@ -21,6 +21,7 @@ from tuneplane_server.domain.reasons import (
     models,
     nodes,
     ranks,
+    slurm,
 )
 from tuneplane_server.domain.reasons.entry import ReasonClass, ReasonEntry, Sign, Signal, Weight
 
@@ -36,6 +37,7 @@ _ENTRIES: tuple[ReasonEntry, ...] = (
     *crashes.ENTRIES,
     *images.ENTRIES,
     *nodes.ENTRIES,
+    *slurm.ENTRIES,
     *endings.ENTRIES,
 )
 REASONS: dict[str, ReasonEntry] = {entry.code: entry for entry in _ENTRIES}
