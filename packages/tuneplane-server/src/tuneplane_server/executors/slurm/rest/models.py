@@ -130,12 +130,13 @@ class Partition:
 @dataclass(frozen=True)
 class Health:
     """`version`: Slurm's (`24.11.5`), as the server says it. `api`: the data version in use (`v0.0.42`). `controllers_up`: whether a
-    slurmctld answers slurmrestd. `token_expires_at`: from the token itself, unverified; None when it does not say."""
+    slurmctld answers slurmrestd. `token_expires_at`, `token_issued_at`: from the token itself, unverified; None when it does not say."""
 
     version: str
     api: str
     controllers_up: bool
     token_expires_at: datetime | None = None
+    token_issued_at: datetime | None = None
 
 
 class SlurmError(Exception):
