@@ -1,0 +1,100 @@
+"""What the error numbers of Slurm mean for us (slurm/slurm_errno.h): pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tuneplane_server.executors.slurm.rest.transport import Answer
+
+Verdict = Literal["fine", "refused", "not-found", "auth", "doubtful", "unreachable", "lost", "gone"]
+
+INVALID_JOB_ID = 2017
+ALREADY_DONE = 2021
+NO_CHANGE = 1900
+JOB_HELD = 2042
+EMPTY_RESULT = 9003
+# The request did not arrive: SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR and its like, a slurmctld in standby.
+_NOT_ARRIVED = frozenset({1001, 1021, 1800, 2027, 2131})
+# It may have arrived, the answer did not come back.
+_CUT_OFF = frozenset({1002, 1003, 1004, 1022, 1023, 1801, 1802, 1803, 1804, 1805, 5003, 5004, 1025})
+# A slurmdbd that cannot be asked.
+_NO_DATABASE = frozenset({7000, 7008})
+_BAD_TOKEN = frozenset({1007, 6000, 6001, 6007, 9008})
+# 22.05: slurmctld hangs up on a token it does not like, which is also what one looks like that dies.
+_ZERO_BYTES = 5005
+_UNSPECIFIED = -1
+_NO_ADDRESS = 404
+_AUTH_STATUS = frozenset({401, 403, 511})
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One entry of `errors`."""
+
+    code: int | None
+    text: str
+
+
+def problems(body: dict[str, Any] | None) -> tuple[Problem, ...]:
+    """The errors of an answer, whatever its version calls their fields."""
+    found = (body or {}).get("errors")
+    return tuple(_problems(found)) if isinstance(found, list) else ()
+
+
+def warnings(body: dict[str, Any] | None) -> tuple[str, ...]:
+    found = (body or {}).get("warnings")
+    if not isinstance(found, list):
+        return ()
+    return tuple(_said(each.get("description"), each.get("source")) for each in found if isinstance(each, dict))
+
+
+def verdict(answer: Answer) -> Verdict:
+    """What an answer is. `doubtful`: 22.05's bad tokens and its server errors are alike, to be told apart by a ping. `lost`: the
+    request may have arrived, only its answer did not. `gone`: the server has no such address, for example of a data version."""
+    codes = {problem.code for problem in problems(answer.body)}
+    if answer.status in _AUTH_STATUS or codes & _BAD_TOKEN:
+        return "auth"
+    if codes & {_UNSPECIFIED, _ZERO_BYTES}:
+        return "doubtful"
+    if codes & _CUT_OFF:
+        return "lost"
+    if codes & (_NOT_ARRIVED | _NO_DATABASE):
+        return "unreachable"
+    if INVALID_JOB_ID in codes:
+        return "not-found"
+    if answer.status == _NO_ADDRESS and not codes:
+        return "gone"
+    if answer.body is None:  # a proxy's page, or an end that is missing
+        return "lost"
+    if problems(answer.body):
+        return "refused"
+    if answer.status >= 500:
+        return "lost"
+    return "fine" if answer.status < 300 else "refused"
+
+
+def summary(answer: Answer) -> Problem:
+    """The first error in Slurm's words, the status when there is none."""
+    found = problems(answer.body)
+    if found:
+        return found[0]
+    return Problem(None, f"status {answer.status}" + (f": {answer.text}" if answer.text else ""))
+
+
+def _problems(found: list[Any]) -> Iterator[Problem]:
+    for each in found:
+        if isinstance(each, str):
+            yield Problem(None, each[:500])
+        elif isinstance(each, dict):
+            code = next(
+                (each[name] for name in ("error_number", "error_code", "errno") if isinstance(each.get(name), int)),
+                None,
+            )
+            yield Problem(code or None, _said(each.get("error"), each.get("description")))
+
+
+def _said(*parts: object) -> str:
+    said = dict.fromkeys(part.strip() for part in parts if isinstance(part, str) and part.strip())
+    return ": ".join(said)[:500]

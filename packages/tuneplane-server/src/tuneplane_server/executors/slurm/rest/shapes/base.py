@@ -1,0 +1,74 @@
+"""What a data version of slurmrestd has to be translated for: one small class for each shape of its data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from tuneplane_server.executors.slurm.rest.models import Partition, SlurmJob, SlurmNode, Submission
+from tuneplane_server.executors.slurm.rest.shapes.jobs import held, ran
+
+type Body = dict[str, Any]
+
+
+class Shape(ABC):
+    """`version`: as it stands in paths (`v0.0.42`). Objects that are given come from answers of that version."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+
+    @abstractmethod
+    def submission(self, job: Submission) -> Body:
+        """The body of a submit."""
+
+    def job(self, body: Body) -> SlurmJob:
+        """A job of slurmctld's. Raises KeyError, TypeError or ValueError when it is none."""
+        return held(body)
+
+    def accounted(self, body: Body) -> SlurmJob:
+        """A job of slurmdbd's. Raises as `job` does."""
+        return ran(body)
+
+    def accounting_query(self, name: str | None, since: datetime | None, user: str) -> Mapping[str, str]:
+        """Parameters of a search in the accounting."""
+        # `uts`: seconds since 1970, the one form of parse_time.c that no time zone changes.
+        asked = {"users": user, "job_name": name, "start_time": f"uts{int(since.timestamp())}" if since else None}
+        return {key: value for key, value in asked.items() if value}
+
+    @abstractmethod
+    def node(self, body: Body) -> SlurmNode: ...
+
+    @abstractmethod
+    def partition(self, body: Body) -> Partition: ...
+
+    @abstractmethod
+    def controllers_up(self, body: Body) -> bool:
+        """Whether one of the controllers in the answer of a ping is there."""
+
+    @property
+    def prefix(self) -> str:
+        return f"/slurm/{self.version}"
+
+    @property
+    def accounting_prefix(self) -> str:
+        return f"/slurmdb/{self.version}"
+
+
+def release(body: Mapping[str, Any] | None) -> str:
+    """Slurm's own version in the `meta` of any answer, empty when it is not there."""
+    meta = (body or {}).get("meta")
+    for name in ("slurm", "Slurm"):
+        found = meta.get(name) if isinstance(meta, dict) else None
+        if isinstance(found, dict) and isinstance(found.get("release"), str):
+            return found["release"]
+    return ""
+
+
+def listed(body: Mapping[str, Any], name: str) -> list[Body]:
+    """The objects of a list in an answer. Raises ValueError when there is no such list."""
+    found = body.get(name)
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise ValueError(f"its answer holds no list of {name}")
+    return found

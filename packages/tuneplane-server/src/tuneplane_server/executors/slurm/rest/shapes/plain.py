@@ -1,0 +1,76 @@
+"""v0.0.38 (Slurm 22.05): plain numbers, one state, an object for the environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuneplane_server.executors.slurm.rest.models import Component, Partition, SlurmNode, Submission
+from tuneplane_server.executors.slurm.rest.numbers import cards, cards_by_type, hosts, minutes, number, text, words
+from tuneplane_server.executors.slurm.rest.shapes.base import Body, Shape
+
+
+class PlainShape(Shape):
+    def submission(self, job: Submission) -> Body:
+        components = [self._component(job, each) for each in job.components]
+        described = {"job": components[0]} if len(components) == 1 else {"jobs": components}
+        return {"script": job.script, **described}
+
+    def _component(self, job: Submission, component: Component) -> Body:
+        asked: dict[str, Any] = {
+            "name": job.name,
+            "comment": job.comment,
+            "partition": component.partition,
+            "nodes": component.nodes,  # a list of two, as its schema has it, gives one node
+            "tasks": component.nodes,
+            "tasks_per_node": 1,
+            "cpus_per_task": component.cpus,
+            "memory_per_node": component.memory_mb,
+            "gres": _gres(component),
+            "time_limit": job.time_limit_minutes,
+            "account": job.account,
+            "qos": job.qos,
+            "reservation": job.reservation,
+            "nice": job.nice,
+            "signal": f"{job.warning[0]}@{job.warning[1]}" if job.warning else None,
+            "requeue": False,  # which it ignores: a job that was requeued is seen by its restarts
+            "current_working_directory": job.directory,
+            "standard_output": job.output,
+            "environment": dict(job.environment),
+        }
+        return {name: value for name, value in asked.items() if value is not None}
+
+    def node(self, body: Body) -> SlurmNode:
+        return SlurmNode(
+            name=text(body["name"]),
+            address=text(body.get("address")),
+            states=words(body.get("state")) | words(body.get("state_flags")),
+            reason=text(body.get("reason")),
+            cpus=number(body.get("cpus")) or 0,
+            memory_mb=number(body.get("real_memory")) or 0,
+            gpus=cards_by_type(body.get("gres")),
+            gpus_used=cards(body.get("gres_used")),
+            cpus_used=number(body.get("alloc_cpus")),
+            memory_used_mb=number(body.get("alloc_memory")),
+            partitions=tuple(each for each in body.get("partitions") or () if isinstance(each, str)),
+        )
+
+    def partition(self, body: Body) -> Partition:
+        return Partition(
+            name=text(body["name"]),
+            states=words(body.get("state")),
+            max_minutes=minutes(body.get("max_time_limit")),
+            default_minutes=minutes(body.get("default_time_limit")),
+            max_nodes=number(body.get("maximum_nodes_per_job")),
+            nodes=hosts(body.get("nodes")),
+            default="DEFAULT" in words(body.get("flags")),
+        )
+
+    def controllers_up(self, body: Body) -> bool:
+        pings = body.get("pings")
+        return isinstance(pings, list) and any(isinstance(each, dict) and each.get("ping") == "UP" for each in pings)
+
+
+def _gres(component: Component) -> str | None:
+    if not component.gpus:
+        return None
+    return ":".join(["gpu", *filter(None, [component.gpu_type]), str(component.gpus)])
