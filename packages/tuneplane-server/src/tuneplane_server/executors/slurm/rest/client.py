@@ -22,7 +22,7 @@ from tuneplane_server.executors.slurm.rest.models import (
 from tuneplane_server.executors.slurm.rest.shapes import KNOWN, newest
 from tuneplane_server.executors.slurm.rest.shapes.base import Body, Shape, listed, release
 from tuneplane_server.executors.slurm.rest.submitting import check
-from tuneplane_server.executors.slurm.rest.tokens import expires_at
+from tuneplane_server.executors.slurm.rest.tokens import expires_at, issued_at
 from tuneplane_server.executors.slurm.rest.transport import (
     CONNECT_SECONDS,
     MAX_ANSWER,
@@ -97,7 +97,8 @@ class SlurmClient:
         if not up:
             # Newer versions say DOWN of a controller that only does not like the token.
             await self._call("GET", f"{shape.prefix}/partitions")
-        return Health(release(answer.body), shape.version, up, expires_at(self._transport.read_token()))
+        token = self._transport.read_token()
+        return Health(release(answer.body), shape.version, up, expires_at(token), issued_at(token))
 
     async def submit(self, job: Submission) -> int:
         """The id of the job, of the leader for a heterogeneous one. `unknown-outcome`: it may be there, look for its name and comment
@@ -111,12 +112,13 @@ class SlurmClient:
         said = "; ".join(outcomes.warnings(answer.body)) or "no warning either"
         raise SlurmError("unknown-outcome", f"the submit was answered without a job id ({said})")
 
-    async def jobs(self, *, name: str | None = None) -> list[SlurmJob]:
-        """What slurmctld remembers of our user's jobs, those of that name only when one is given."""
+    async def jobs(self, *, name: str | None = None, everyone: bool = False) -> list[SlurmJob]:
+        """What slurmctld remembers of our user's jobs, those of that name only when one is given. `everyone`: of all users' jobs, as
+        far as the cluster lets us see them."""
         shape = await self._chosen()
         answer = await self._call("GET", f"{shape.prefix}/jobs")
         found = await self._shaped(answer, "jobs", shape.job)
-        return [job for job in found if job.user == self._user and name in (None, job.name)]
+        return [job for job in found if (everyone or job.user == self._user) and name in (None, job.name)]
 
     async def job(self, job_id: int) -> list[SlurmJob]:
         """The job, all its components for the leader of a heterogeneous one. Empty: the controller does not know it."""

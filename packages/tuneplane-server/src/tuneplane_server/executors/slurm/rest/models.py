@@ -61,7 +61,7 @@ class SlurmJob:
     it has ended. `nodes`: machines by rank as Slurm allocated them. `started_at`: None before it started; `estimated_start`:
     Slurm's guess while it waits. `gpus_allocated`: cards that it holds or held, of all its machines together, None when nothing says
     how many; `gpus_asked`: the cards that it asked for, of all its machines.
-    `time_limit_minutes`: None for no limit. `source`: `controller` (slurmctld's memory) or `accounting` (slurmdbd).
+    `time_limit_minutes`: None for no limit. `directory`: where the script starts. `nodes_asked`: machines that it wants. `source`: `controller` (slurmctld's memory) or `accounting` (slurmdbd).
     """
 
     id: int
@@ -88,6 +88,8 @@ class SlurmJob:
     het_offset: int | None = None
     gpus_allocated: int | None = None
     gpus_asked: int = 0
+    nodes_asked: int | None = None
+    directory: str = ""
     source: Literal["controller", "accounting"] = "controller"
 
     @property
@@ -99,7 +101,8 @@ class SlurmJob:
 @dataclass(frozen=True)
 class SlurmNode:
     """`states`: upper case with flags (`{"IDLE", "DRAIN"}`). `gpus`: type -> cards, type `""` when the cluster names none.
-    `gpus_used`: cards that jobs hold now, None when it does not say. `cpus_used`, `memory_used_mb`: the same."""
+    `gpus_used`: cards that jobs hold now, None when it does not say. `cpus_used`, `memory_used_mb`: the same. `architecture`: as
+    uname has it (`x86_64`), empty for a node that never came up."""
 
     name: str
     address: str
@@ -112,6 +115,7 @@ class SlurmNode:
     cpus_used: int | None = None
     memory_used_mb: int | None = None
     partitions: tuple[str, ...] = ()
+    architecture: str = ""
 
 
 @dataclass(frozen=True)

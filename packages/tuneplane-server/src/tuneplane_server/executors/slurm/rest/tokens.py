@@ -44,10 +44,19 @@ class Token:
 
 def expires_at(token: str) -> datetime | None:
     """The `exp` of a JSON Web Token (RFC 7519 §4.1.4), its signature not looked at. None when it says none."""
+    return _claimed(token, "exp")
+
+
+def issued_at(token: str) -> datetime | None:
+    """Its `iat` (§4.1.6), the same way."""
+    return _claimed(token, "iat")
+
+
+def _claimed(token: str, name: str) -> datetime | None:
     try:
         payload = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        return datetime.fromtimestamp(float(claims["exp"]), UTC)
+        return datetime.fromtimestamp(float(claims[name]), UTC)
     except (IndexError, KeyError, TypeError, ValueError, OverflowError, OSError, binascii.Error):
         return None
 

@@ -95,6 +95,8 @@ def held(body: dict[str, Any]) -> SlurmJob:
         het_offset=number(body.get("het_job_offset")) if leader else None,
         gpus_allocated=gpus_allocated(body, states, asked),
         gpus_asked=asked,
+        nodes_asked=number(body.get("node_count")),
+        directory=text(body.get("current_working_directory")),
     )
 
 
@@ -136,6 +138,8 @@ def ran(body: dict[str, Any]) -> SlurmJob:
         het_offset=number(het.get("job_offset")) if leader else None,
         gpus_allocated=_accounted_cards(tres.get("allocated")),
         gpus_asked=_accounted_cards(tres.get("requested")) or 0,
+        nodes_asked=number(body.get("allocation_nodes")) or None,
+        directory=text(body.get("working_directory")),
         source="accounting",
     )
 

@@ -51,6 +51,7 @@ class PlainShape(Shape):
             gpus_used=cards(body.get("gres_used")),
             cpus_used=number(body.get("alloc_cpus")),
             memory_used_mb=number(body.get("alloc_memory")),
+            architecture=text(body.get("architecture")),
             partitions=tuple(each for each in body.get("partitions") or () if isinstance(each, str)),
         )
 

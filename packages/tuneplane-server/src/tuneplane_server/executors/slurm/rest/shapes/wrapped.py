@@ -56,6 +56,7 @@ class WrappedShape(Shape):
             gpus_used=cards(body.get("gres_used")),
             cpus_used=number(body.get("alloc_cpus")),
             memory_used_mb=number(body.get("alloc_memory")),
+            architecture=text(body.get("architecture")),
             partitions=tuple(each for each in body.get("partitions") or () if isinstance(each, str)),
         )
 
@@ -73,7 +74,9 @@ class WrappedShape(Shape):
 
     def controllers_up(self, body: Body) -> bool:
         pings = body.get("pings")
-        return isinstance(pings, list) and any(isinstance(each, dict) and each.get("pinged") == "UP" for each in pings)
+        there = [each for each in pings if isinstance(each, dict)] if isinstance(pings, list) else []
+        # `responding` came with v0.0.42, which calls `pinged` the old word for it.
+        return any(each.get("responding", each.get("pinged") == "UP") for each in there)
 
 
 def _wrapped(value: int | None) -> Body | None:
