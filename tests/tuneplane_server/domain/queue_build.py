@@ -7,8 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tuneplane_server.domain.line import Live, Plan, Waiting
 from tuneplane_server.domain.placement import Hold, Machine, PoolRequest
-from tuneplane_server.domain.queue import Live, Plan, Waiting, schedule
+from tuneplane_server.domain.queue import schedule
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CPUS, MEMORY = 64.0, 512.0

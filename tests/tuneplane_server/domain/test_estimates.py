@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tuneplane_server.domain.queue_build import NOW, job, later, live, machine, plan, pool
+from tuneplane_server.domain.line import Live, Waiting
 from tuneplane_server.domain.placement import Hold
-from tuneplane_server.domain.queue import CLEARING, COMING_UP, Live, Waiting, latest_end, schedule
+from tuneplane_server.domain.queue import CLEARING, COMING_UP, latest_end, schedule
 from tuneplane_server.domain.quotas import Account, Limits
 
 HOUR = 3600

@@ -21,8 +21,9 @@ from tests.tuneplane_server.domain.queue_build import (
     situations,
     waits,
 )
+from tuneplane_server.domain.line import Live, Plan, Waiting
 from tuneplane_server.domain.placement import Hold, Machine
-from tuneplane_server.domain.queue import CLEARING, COMING_UP, Live, Plan, Waiting, latest_end
+from tuneplane_server.domain.queue import CLEARING, COMING_UP, latest_end
 from tuneplane_server.domain.quotas import Account, Limits, Scope, Want, blocked
 from tuneplane_server.domain.reservations import Ending, reserve
 

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from tests.tuneplane_server.harness import Harness, gpu_pool, jobspec
-from tuneplane_server.domain.queue import AccountKey
+from tuneplane_server.domain.line import AccountKey
 from tuneplane_server.domain.quotas import Account, Limits
 from tuneplane_server.executors.port import Capabilities, GpuInfo, NodeInfo
 from tuneplane_server.features.accounts.principal import Principal

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.tuneplane_server.harness import Api, Harness, gpu_pool, jobspec
-from tuneplane_server.domain.queue import AccountKey
+from tuneplane_server.domain.line import AccountKey
 from tuneplane_server.domain.quotas import Account, Limits
 from tuneplane_server.domain.transitions import Event
 from tuneplane_server.features.accounts.principal import Principal

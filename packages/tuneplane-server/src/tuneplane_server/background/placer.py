@@ -18,8 +18,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from tuneplane_server.background.leases import BACKOFF_FIRST, BACKOFF_MOST, Lease
 from tuneplane_server.background.loop import Work
 from tuneplane_server.background.writing import RoleWriter
+from tuneplane_server.domain.line import Placement
 from tuneplane_server.domain.placement import Assignment
-from tuneplane_server.domain.queue import Placement
 from tuneplane_server.domain.quotas import Want, blocked
 from tuneplane_server.domain.transitions import Event
 from tuneplane_server.features.hardware.service import HardwareService, Holder

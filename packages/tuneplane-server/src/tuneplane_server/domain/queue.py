@@ -9,12 +9,22 @@ jobs wait and nobody else's.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from tuneplane_server.domain.estimates import Chain
 from tuneplane_server.domain.fair_share import Turn, in_order
+from tuneplane_server.domain.line import (
+    AccountKey,
+    Allowance,
+    Live,
+    Placement,
+    Plan,
+    Wait,
+    Waiting,
+    WaitKind,
+    held_back,
+)
+from tuneplane_server.domain.own_queue import PassingOn
 from tuneplane_server.domain.placement import (
     Assignment,
     Hold,
@@ -26,94 +36,15 @@ from tuneplane_server.domain.placement import (
     place,
     room_without,
 )
-from tuneplane_server.domain.quotas import Account, Block, Scope, Want, blocked
+from tuneplane_server.domain.quotas import Account
 from tuneplane_server.domain.reservations import Ending, Reservation, reserve
 
 # What a run takes beside its limit, which counts from when its machines are seen running: coming up, and at its end the
 # grace and being cleared away.
 COMING_UP, CLEARING = timedelta(minutes=3), timedelta(minutes=2)
-# Whoever waits for one of these of an account is not overtaken by other jobs of the same account.
-_IN_TURN = ("gpus", "jobs")
 
-type AccountKey = tuple[Scope, str]
 # Pools, and the heads of lines that they may not put back.
 type _Asked = tuple[tuple[PoolRequest, ...], tuple[str, ...]]
-
-
-class WaitKind(StrEnum):
-    NEXT = "next"  # it starts now
-    CARDS = "cards"  # not enough cards are free where it could run
-    CPUS = "cpus"  # not enough CPUs or memory are free
-    TURN = "turn"  # it would fit, but would put back one that stands before it
-    QUOTA = "quota"  # its owner or project has as much as it may have
-    PAUSED = "paused"
-    APPROVAL = "awaiting-approval"
-    RESTING = "resting"  # a further attempt begins later
-    MACHINES = "machines"  # no machine that could run it is there
-    DRAINED = "drained"  # nothing is started for now
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A queued job. `held_back`: `JobState.held_back`; `max_seconds`: its limit, None without one."""
-
-    job_id: str
-    attempt: int
-    owner_id: str
-    project_id: str
-    pools: tuple[PoolRequest, ...]
-    priority: int
-    created_at: datetime
-    max_seconds: int | None = None
-    held_back: str | None = None
-    not_before: datetime | None = None
-
-    @property
-    def gpus(self) -> int:
-        return sum(pool.nodes * pool.gpus_per_node for pool in self.pools)
-
-
-@dataclass(frozen=True, slots=True)
-class Live:
-    """An attempt that holds something, the oldest first in a plan's arguments. `ends_at`: at the latest, None when unknown."""
-
-    job_id: str
-    owner: str
-    holds: tuple[Hold, ...]
-    ends_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    job_id: str
-    attempt: int
-    assignments: tuple[Assignment, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Why a job does not run yet. `position`: in the order of those that may run, from 1; None for the others.
-
-    `behind`: the job that it may not put back (TURN) or overtake (QUOTA). `estimate`: when it starts at the latest, as long as
-    nothing more urgent comes; None when nobody can know.
-    """
-
-    job_id: str
-    kind: WaitKind
-    position: int | None = None
-    behind: str | None = None
-    account: Account | None = None
-    block: Block | None = None
-    estimate: datetime | None = None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """`waits` in the order of the queue, first those that may run. `rooms`: what is left free after `placements`."""
-
-    placements: tuple[Placement, ...]
-    waits: Mapping[str, Wait]
-    rooms: Mapping[str, NodeRoom]
 
 
 def schedule(
@@ -125,9 +56,13 @@ def schedule(
     use: Mapping[str, float],
     *,
     drained: bool = False,
+    own_queue: str = "",
 ) -> Plan:
-    """`accounts`: those that have limits; `use`: owner -> faded GPU-seconds (`fair_share`); `drained`: start nothing."""
-    steps = in_steps(now, waiting, live, machines, accounts, use, drained=drained)
+    """`accounts`: those that have limits; `use`: owner -> faded GPU-seconds (`fair_share`); `drained`: start nothing.
+
+    `own_queue`: the name of an executor that has a queue of its own: then what is free counts for nothing (`own_queue.py`).
+    """
+    steps = in_steps(now, waiting, live, machines, accounts, use, drained=drained, own_queue=own_queue)
     while True:
         try:
             next(steps)
@@ -145,13 +80,18 @@ def in_steps(
     use: Mapping[str, float],
     *,
     drained: bool = False,
+    own_queue: str = "",
 ) -> Generator[None, None, Plan]:
     """`schedule`, with a place to pause at after each job: a plan over thousands of jobs takes a while, and whoever makes it may
     have others to serve meanwhile.
     """
-    scheduling = _Scheduling(now, live, machines, accounts, drained=drained)
+    scheduling: _Scheduling | PassingOn
+    if own_queue:
+        scheduling = PassingOn(own_queue, now, accounts, drained=drained)
+    else:
+        scheduling = _Scheduling(now, live, machines, accounts, drained=drained)
     yield
-    held = [wait for job in waiting if (wait := _held_back(job, now)) is not None]
+    held = [wait for job in waiting if (wait := held_back(job, now)) is not None]
     resting = {wait.job_id for wait in held if wait.kind is WaitKind.RESTING}
     scheduling.will_come({pool.profile for job in waiting if job.job_id in resting for pool in job.pools})
     skipped = {wait.job_id for wait in held}
@@ -169,14 +109,6 @@ def in_steps(
     return Plan(tuple(scheduling.placements), {wait.job_id: wait for wait in (*waits, *held)}, scheduling.rooms)
 
 
-def _held_back(job: Waiting, now: datetime) -> Wait | None:
-    if job.held_back is not None:
-        return Wait(job.job_id, WaitKind(job.held_back))
-    if job.not_before is not None and job.not_before > now:
-        return Wait(job.job_id, WaitKind.RESTING)
-    return None
-
-
 class _Scheduling:
     """One pass over the queue. What is free only becomes less in it, so pools that found no room once find none later."""
 
@@ -190,7 +122,7 @@ class _Scheduling:
         drained: bool,
     ) -> None:
         self._now, self._drained = now, drained
-        self._accounts = dict(accounts)
+        self._allowance = Allowance(now, accounts)
         self._machines = {machine.name: machine for machine in machines}
         self._empty = free_rooms(machines, ())
         self.rooms = {room.name: room for room in free_rooms(machines, (hold for item in live for hold in item.holds))}
@@ -202,7 +134,6 @@ class _Scheduling:
         self.placements: list[Placement] = []
         self._position = 0
         self._lines: list[Reservation] = []
-        self._in_turn: dict[AccountKey, tuple[str, Block]] = {}
         self._possible: dict[tuple[PoolRequest, ...], bool] = {}
         self._no_room: set[_Asked] = set()
         self._found: dict[_Asked, tuple[Assignment, ...]] = {}  # as long as nothing is taken
@@ -218,7 +149,7 @@ class _Scheduling:
         """Place the job, or say why it waits."""
         if not self._is_possible(job.pools):
             return Wait(job.job_id, WaitKind.MACHINES)
-        over = self._over_quota(job)
+        over = self._allowance.over_quota(job)
         if over is not None:
             self.will_come(pool.profile for pool in job.pools)
             return over
@@ -238,22 +169,6 @@ class _Scheduling:
         if known is None:
             known = self._possible[pools] = not isinstance(place(pools, self._empty), NoRoom)
         return known
-
-    def _over_quota(self, job: Waiting) -> Wait | None:
-        want = Want(job.gpus, job.max_seconds)
-        for key in _accounts_of(job):
-            account = self._accounts.get(key)
-            if account is None:
-                continue
-            first = self._in_turn.get(key)
-            if first is not None and (want.gpus or first[1].rule == "jobs"):
-                return Wait(job.job_id, WaitKind.QUOTA, behind=first[0], account=account, block=first[1])
-            block = blocked(account, want, self._now)
-            if block is not None:
-                if block.rule in _IN_TURN:
-                    self._in_turn[key] = (job.job_id, block)
-                return Wait(job.job_id, WaitKind.QUOTA, account=account, block=block)
-        return None
 
     def _place(self, pools: tuple[PoolRequest, ...], before: Sequence[Reservation]) -> tuple[Assignment, ...] | None:
         """A placement that puts back none of the jobs `before` it."""
@@ -294,10 +209,7 @@ class _Scheduling:
         self._found.clear()
         holds = tuple(Hold(item.node, item.gpus, item.cpus, item.memory_gb) for item in placed)
         self._endings.append(Ending(ends_at, holds))
-        want = Want(job.gpus, job.max_seconds)
-        for key in _accounts_of(job):
-            if key in self._accounts:
-                self._accounts[key] = self._accounts[key].with_(want, self._now)
+        self._allowance.take(job)
         self.placements.append(Placement(job.job_id, job.attempt, placed))
 
     def _wait(self, job: Waiting, before: Sequence[Reservation]) -> Wait:
@@ -322,7 +234,7 @@ class _Scheduling:
         mine = [line for line in self._lines if _profiles(job) & line.profiles]
         others = [line for line in self._lines if line not in mine]
         known = len(mine) == 1 and not _profiles(job) & self._coming and not self._contended(job, others)
-        limited = any(key in self._accounts for key in _accounts_of(job))  # a quota may keep it although there is room
+        limited = self._allowance.limits(job)
         chains = [self._chains[line.job_id] for line in mine]
         latest = chains[0].latest_start(job.pools) if known and not limited else None
         for chain in chains:
@@ -336,10 +248,6 @@ class _Scheduling:
 
 def _profiles(job: Waiting) -> set[str]:
     return {pool.profile for pool in job.pools}
-
-
-def _accounts_of(job: Waiting) -> tuple[AccountKey, AccountKey]:
-    return ("user", job.owner_id), ("project", job.project_id)
 
 
 def latest_end(

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from tuneplane_server.domain.line import Live
 from tuneplane_server.domain.placement import Machine, NodeRoom, PoolRequest
-from tuneplane_server.domain.queue import Live
 
 MOST_NODES, MOST_HOLDERS = 16, 5
 

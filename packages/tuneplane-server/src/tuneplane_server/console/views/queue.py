@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tuneplane_server.console.i18n import _
-from tuneplane_server.domain.queue import Live
+from tuneplane_server.domain.line import Live
 from tuneplane_server.executors.port import NodeInfo
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.queue.service import Entry, LineOf, PlanOf

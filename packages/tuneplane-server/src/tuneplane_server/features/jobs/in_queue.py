@@ -14,8 +14,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, String, and_, cast, func, or_, select, type_coerce
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from tuneplane_server.domain.line import Waiting
 from tuneplane_server.domain.placement import PoolRequest
-from tuneplane_server.domain.queue import Waiting
 from tuneplane_server.features.jobs.tables import AttemptRow, JobRow
 
 type _Known[T] = dict[str, tuple[int, T]]  # run -> its version, what was made of it

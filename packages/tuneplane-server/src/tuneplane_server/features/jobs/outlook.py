@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tuneplane.i18n import _
-from tuneplane_server.domain.queue import Waiting
+from tuneplane_server.domain.line import Waiting
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.admission.approval import Exceeded, exceeded
 from tuneplane_server.features.jobs.admission.context import AdmissionContext

@@ -16,8 +16,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
+from tuneplane_server.domain.line import AccountKey, Live, Plan, Wait, Waiting
 from tuneplane_server.domain.placement import Machine, PoolRequest
-from tuneplane_server.domain.queue import AccountKey, Live, Plan, Wait, Waiting, in_steps, latest_end
+from tuneplane_server.domain.queue import in_steps, latest_end
 from tuneplane_server.domain.queue_facts import FreeOnNode, Holder, free_for, holders_of
 from tuneplane_server.domain.quotas import Account, day_of
 from tuneplane_server.executors.port import NodeInfo

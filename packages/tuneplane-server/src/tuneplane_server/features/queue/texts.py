@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tuneplane.i18n import N_, _
+from tuneplane_server.domain.line import Wait, Waiting, WaitKind
 from tuneplane_server.domain.placement import PoolRequest
-from tuneplane_server.domain.queue import Wait, Waiting, WaitKind
 from tuneplane_server.domain.queue_facts import FreeOnNode, Holder
 
 NODES_TOLD = 4

@@ -8,8 +8,8 @@ from functools import partial
 
 from pydantic import BaseModel
 
+from tuneplane_server.domain.line import Wait, WaitKind
 from tuneplane_server.domain.placement import PoolRequest
-from tuneplane_server.domain.queue import Wait, WaitKind
 from tuneplane_server.features.queue.service import PlanOf, RoomFacts, wanted_of
 from tuneplane_server.features.queue.texts import Told, waiting_text
 
