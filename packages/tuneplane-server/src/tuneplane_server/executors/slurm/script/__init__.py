@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from tuneplane_server.executors.slurm.script.exits import MachineExit, exit_file, output_file, parse_exit
+from tuneplane_server.executors.slurm.script.bundles import read_bundle
+from tuneplane_server.executors.slurm.script.exits import (
+    STARTED_FILE,
+    MachineExit,
+    exit_file,
+    output_file,
+    parse_exit,
+)
+from tuneplane_server.executors.slurm.script.rendering import render
 from tuneplane_server.executors.slurm.script.request import Part, Profile, Script, ScriptError, ScriptRequest
 
 __all__ = [
+    "STARTED_FILE",
     "MachineExit",
     "Part",
     "Profile",
@@ -15,4 +24,6 @@ __all__ = [
     "exit_file",
     "output_file",
     "parse_exit",
+    "read_bundle",
+    "render",
 ]

@@ -1,0 +1,232 @@
+"""The batch script: one step per machine, watched until all have ended. Pure.
+
+Why a step of its own for each machine: each has its own exit code and output, and one that fails takes no other with it before
+its grace is over (`srun --kill-on-bad-exit` kills at once, by SIGKILL).
+
+Why the steps are detached: srun answers a SIGTERM by killing its step (src/srun/libsrun/srun_job.c), and `proctrack/linuxproc` sends the
+SIGTERM of a cancel, a time limit or a preemption to everything below the batch script. Out of its process tree, srun gets none, and
+the script tells the runners through the spool (runner/claim.py): `DELETE /job/{id}?signal=TERM` reaches only the batch script
+on 22.05. Slurm ends the steps themselves when the job ends, and with them srun.
+"""
+
+from __future__ import annotations
+
+from tuneplane.contract.words import (
+    ENV_MACHINE_COUNT,
+    ENV_MACHINE_RANK,
+    ENV_MAIN_IP,
+    ENV_MAIN_PORT,
+    RUNNER_EXIT_PLATFORM,
+)
+from tuneplane_server.executors.slurm.script.exits import STARTED_FILE
+from tuneplane_server.executors.slurm.script.launcher import Launcher, exported_names
+from tuneplane_server.executors.slurm.script.machine import LIMITS, MAX_FILES, SAY
+from tuneplane_server.executors.slurm.script.ports import CHOOSE_PORT
+from tuneplane_server.executors.slurm.script.request import ScriptRequest
+from tuneplane_server.executors.slurm.script.template import fill
+
+LINGER_SECONDS = 60  # how long machines may run on after the first one has ended well
+SETTLE_SECONDS = 30  # for Slurm to end what was killed
+
+_BEGIN = """\
+#!/bin/sh
+# Job @JOB@, attempt @ATTEMPT@: one step per machine. Made by the TunePlane console.
+set -u
+umask 022
+"""
+
+_CLAIM = """\
+node=${SLURMD_NODENAME:-$(hostname 2>/dev/null)}
+: "${PATH:=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}"
+export PATH
+cd @SLURM_DIR@ || refuse "storage-failed: "@SLURM_DIR@" cannot be entered on $node; is the storage root mounted there?"
+case ${SLURM_RESTART_COUNT:-0} in
+  0) ;;
+  *) refuse "requeued: Slurm starts this attempt again (restart $SLURM_RESTART_COUNT); a new attempt is the console's to make" ;;
+esac
+if ! (set -C; printf '%s\\n' "${SLURM_JOB_ID:-0}" >@STARTED@) 2>/dev/null; then
+  earlier=$(cat @STARTED@ 2>/dev/null) || refuse "storage-failed: "@SLURM_DIR@" cannot be written on $node by $(id -un 2>/dev/null)"
+  refuse "launch-failed: Slurm job $earlier has this attempt; this one, ${SLURM_JOB_ID:-0}, starts nothing"
+fi
+"""
+
+# `$1` is the rank, the rest is the command. It outlives the batch script's signals, so nobody but it knows the exit code.
+_KEEPER = """\
+rank=$1; shift
+"$@" &
+step=$!
+printf '%s %s\\n' "$$" "$step" >"step-$rank.new" && mv "step-$rank.new" "step-$rank.pid"
+while :; do
+  wait "$step"
+  code=$?
+  kill -0 "$step" 2>/dev/null || break
+done
+told=0
+[ ! -e told ] || told=1
+printf '%s %s %s\\n' "$code" "$(date +%s)" "$told" >"rank-$rank.exit.new" && mv "rank-$rank.exit.new" "rank-$rank.exit"
+"""
+
+_START = """\
+@COUNT_NAME@=@MACHINES@
+keeper=@KEEPER@
+machine=@MACHINE@
+signalled=
+trap 'signalled=1' TERM INT HUP
+detach=
+! command -v setsid >/dev/null 2>&1 || detach=setsid
+# start RANK GPUS OPTION…
+start() {
+  rank=$1 gpus=$2; shift 2
+  @RANK_NAME@=$rank
+  NVIDIA_VISIBLE_DEVICES=void CUDA_DEVICE_ORDER=PCI_BUS_ID
+  [ "$gpus" -eq 0 ] || { NVIDIA_VISIBLE_DEVICES=all; set -- "$@" --gres="gpu:$gpus"; }
+  export @RANK_NAME@ @COUNT_NAME@ @IP_NAME@ @PORT_NAME@ NVIDIA_VISIBLE_DEVICES CUDA_DEVICE_ORDER
+  set -- srun --nodes=1 --ntasks=1 --mem=0 --cpu-bind=none --mpi=none --input=none --kill-on-bad-exit=0 --wait=0 \\
+    --export=@EXPORT@ "$@" @OPTIONS@sh -c "$machine" tuneplane "$rank" "$gpus"
+  ( trap '' HUP; $detach sh -c "$keeper" keeper "$rank" "$@" </dev/null @OUTPUT@& )
+}
+"""
+
+# What machine 1 sees as the address of this one is what all can use: its own name may resolve to 127.0.1.1 here.
+_ADDRESS = """\
+@IP_NAME@=$(timeout 120 srun --nodes=1 --ntasks=1 @SECOND@ --overlap --gres=none --mpi=none --input=none --export=NONE \\
+  /bin/sh -c 'printf "%s\\n" "$SLURM_LAUNCH_NODE_IPADDR"' 2>/dev/null | tail -n 1)
+case $@IP_NAME@ in ''|*[!0-9a-fA-F.:]*) refuse "launch-failed: no step can be started on machine 1, or it does not know the address of $node" ;; esac
+"""
+
+_WATCH = """\
+told= failed= first_done=0 ticks=0 kill_at= give_up_at=
+tell() {
+  [ -z "$told" ] || return 0
+  told=1
+  : >told
+  rank=0
+  while [ "$rank" -lt "$machines" ]; do
+    [ -d "$spool/rank-$rank" ] || { mkdir -p "$spool/rank-$rank" && chmod 777 "$spool/rank-$rank"; }
+    : >"$spool/rank-$rank/stop"
+    rank=$((rank + 1))
+  done
+}
+# Whether the machine has ended; the code is in `code`.
+ended() {
+  code=137
+  if [ ! -e "rank-$1.exit" ]; then
+    if [ -e "step-$1.pid" ]; then
+      read -r keeper_pid _ <"step-$1.pid"
+      ! kill -0 "$keeper_pid" 2>/dev/null || return 1
+    else
+      [ "$ticks" -ge 60 ] || return 1
+    fi
+    # It ended after the first look and before the second, or it was killed and left no word.
+    [ -e "rank-$1.exit" ] || printf '137 %s %s\\n' "$(date +%s)" "${told:-0}" >"rank-$1.exit"
+  fi
+  read -r code _ <"rank-$1.exit"
+}
+end_steps() {
+  rank=0
+  while [ "$rank" -lt "$machines" ]; do
+    if ! ended "$rank" && [ -e "step-$rank.pid" ]; then
+      say "machine $rank did not end within @GRACE@ s and is killed"
+      read -r _ step_pid <"step-$rank.pid"
+      kill -TERM "$step_pid" 2>/dev/null
+    fi
+    rank=$((rank + 1))
+  done
+}
+while :; do
+  left=0 rank=0
+  while [ "$rank" -lt "$machines" ]; do
+    if ended "$rank"; then
+      [ "$code" -eq 0 ] || failed=1
+      [ "$rank" -ne 0 ] || first_done=$((first_done + 1))
+    else
+      left=$((left + 1))
+    fi
+    rank=$((rank + 1))
+  done
+  [ "$left" -gt 0 ] || break
+  [ -z "$signalled" ] || tell
+  if [ -n "$failed" ] || [ "$first_done" -gt @LINGER@ ]; then
+    tell
+    [ -n "$kill_at" ] || kill_at=$((ticks + @GRACE@))
+  fi
+  if [ -n "$kill_at" ] && [ "$ticks" -ge "$kill_at" ] && [ -z "$give_up_at" ]; then
+    end_steps
+    give_up_at=$((ticks + @SETTLE@))
+  fi
+  [ -z "$give_up_at" ] || [ "$ticks" -lt "$give_up_at" ] || break
+  sleep 1 &
+  wait $!
+  ticks=$((ticks + 1))
+done
+"""
+
+_END = """\
+code=137
+[ ! -e rank-0.exit ] || read -r code _ <rank-0.exit
+exit "$code"
+"""
+
+_SHOW = """\
+rank=0
+while [ "$rank" -lt "$machines" ]; do
+  if [ -s "rank-$rank.out" ]; then
+    printf -- '---- machine %s\\n' "$rank"
+    tail -c 8192 "rank-$rank.out"
+  fi
+  rank=$((rank + 1))
+done
+"""
+
+
+def render_batch(request: ScriptRequest, launcher: Launcher) -> str:
+    many = request.machines > 1
+    single = f"{ENV_MAIN_IP}=127.0.0.1\n"
+    pieces = [
+        fill(_BEGIN, {"JOB": _for_comment(request.job_id), "ATTEMPT": str(request.attempt)}),
+        fill(SAY, EXIT=RUNNER_EXIT_PLATFORM),
+        fill(_CLAIM, SLURM_DIR=str(request.slurm_dir), STARTED=STARTED_FILE),
+        fill("machines=@MACHINES@ spool=@SPOOL@\n", MACHINES=request.machines, SPOOL=str(request.spool)),
+        fill(LIMITS, MAX_FILES=MAX_FILES),
+        launcher.before,
+        fill(_ADDRESS, {"IP_NAME": ENV_MAIN_IP, "SECOND": _places(request)[1]}) if many else single,
+        CHOOSE_PORT,
+        _start(request, launcher, many),
+        *(f"start {rank} {gpus} {place}\n" for rank, (gpus, place) in enumerate(_ranks(request))),
+        fill(_WATCH, GRACE=max(1, round(request.grace)), LINGER=LINGER_SECONDS, SETTLE=SETTLE_SECONDS),
+        _SHOW if many else "",
+        _END,
+    ]
+    return "".join(pieces)
+
+
+def _start(request: ScriptRequest, launcher: Launcher, many: bool) -> str:
+    raw = {
+        "RANK_NAME": ENV_MACHINE_RANK,
+        "COUNT_NAME": ENV_MACHINE_COUNT,
+        "IP_NAME": ENV_MAIN_IP,
+        "PORT_NAME": ENV_MAIN_PORT,
+        "EXPORT": ",".join(("PATH", *exported_names(request.environment_names))),
+        "OPTIONS": "".join(f"{option} " for option in launcher.options),
+        "OUTPUT": '>"rank-$rank.out" 2>&1 ' if many else "",
+    }
+    return fill(_START, raw, MACHINES=request.machines, KEEPER=_KEEPER, MACHINE=launcher.machine)
+
+
+def _ranks(request: ScriptRequest) -> list[tuple[int, str]]:
+    """By rank: the number of GPUs, and the options that say which machine of the allocation it is."""
+    gpus = [part.gpus for part in request.parts for _ in range(part.machines)]
+    return list(zip(gpus, _places(request), strict=True))
+
+
+def _places(request: ScriptRequest) -> list[str]:
+    het = len(request.parts) > 1
+    return [
+        (f"--het-group={index} " if het else "") + f"--relative={offset}"
+        for index, part in enumerate(request.parts)
+        for offset in range(part.machines)
+    ]
+
+
+def _for_comment(text: str) -> str:
+    return "".join(letter for letter in text if letter.isalnum() or letter in "-_")
