@@ -1,0 +1,125 @@
+"""How an attempt ended: Slurm's word for the job, and what the batch script left of each machine on the storage root."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from signal import SIGKILL, SIGTERM
+
+from tuneplane_server.domain.classify import Exit
+from tuneplane_server.domain.members import MemberEnd
+from tuneplane_server.executors.port import Observation
+from tuneplane_server.executors.slurm import states
+from tuneplane_server.executors.slurm.intents import KILL_FILE, OVER_FILE, STOP_FILE, tail, time_of
+from tuneplane_server.executors.slurm.looking import Job
+from tuneplane_server.executors.slurm.script import MachineExit, exit_file, output_file, parse_exit
+from tuneplane_server.executors.slurm.submitting import OUTPUT_FILE
+
+OUTPUT_TAIL_BYTES = 16 * 1024
+MEMBER_TAIL_BYTES = 8 * 1024
+_EXIT_BYTES = 64
+
+
+@dataclass(frozen=True)
+class Left:
+    """What lies in `slurm/`. `exits`, `outputs`: by machine rank. `told`: when we first told it to stop, `killed`: when its grace was
+    over, `over`: when it was proved to be over (Unix seconds)."""
+
+    exits: Mapping[int, MachineExit]
+    outputs: Mapping[int, str]
+    output: str
+    told: float | None
+    killed: float | None
+    over: float | None
+
+
+def read_left(directory: Path, machines: int) -> Left:
+    """Blocks. Raises OSError when the directory cannot be looked into."""
+    directory.stat()
+    exits = {rank: found for rank in range(machines) if (found := _exit_of(directory, rank)) is not None}
+    outputs: dict[int, str] = {}
+    if machines > 1:
+        outputs = {rank: tail(directory / output_file(rank), MEMBER_TAIL_BYTES) for rank in range(machines)}
+    return Left(
+        exits,
+        outputs,
+        tail(directory / OUTPUT_FILE, OUTPUT_TAIL_BYTES),
+        time_of(directory, STOP_FILE),
+        time_of(directory, KILL_FILE),
+        time_of(directory, OVER_FILE),
+    )
+
+
+def _exit_of(directory: Path, rank: int) -> MachineExit | None:
+    return parse_exit(tail(directory / exit_file(rank), _EXIT_BYTES))
+
+
+def ended(job: Job, left: Left, nodes: Sequence[str], gpus: int) -> Observation:
+    """Of a job that Slurm says is over. `nodes`: the machines by rank; `gpus`: asked for on all of them together."""
+    detail = states.words_of(job).text
+    if left.over is not None:
+        return Observation("absent", exit=Exit(absent=True), detail=detail)
+    end = _with_first(states.exit_of(job, told=left.told is not None), left)
+    missing = states.missing_gpus(job, gpus)
+    if missing is not None:
+        end = replace(end, cause="gpus-missing", detail=missing)
+    return Observation(
+        "present",
+        exit=end,
+        started_at=job[0].started_at,
+        detail=missing or detail,
+        output=left.output,
+        members=_members(end, left, nodes),
+        nodes=states.nodes_of(job),
+    )
+
+
+def requeued(job: Job, left: Left) -> Observation:
+    end = states.requeued_exit(job)
+    return Observation(
+        "present",
+        exit=end,
+        started_at=job[0].started_at,
+        detail=end.detail,
+        output=left.output,
+        nodes=states.nodes_of(job),
+    )
+
+
+def by_its_files(left: Left, nodes: Sequence[str], detail: str) -> Observation | None:
+    """Of a job that nobody in Slurm knows any more: as the batch script saw every machine end. None when it did not."""
+    if not nodes or len(left.exits) < len(nodes):
+        return None
+    end = _exit(left.exits[0])
+    return Observation("present", exit=end, detail=detail, output=left.output, members=_members(end, left, nodes))
+
+
+def _with_first(end: Exit, left: Left) -> Exit:
+    """The first machine's own exit says more than Slurm's for the script, which is the same at best."""
+    first = left.exits.get(0)
+    if first is not None:
+        own = _exit(first)
+        return replace(end, absent=False, exit_code=own.exit_code, signal=own.signal)
+    if left.killed is not None and end.exit_code is None and end.signal in (None, SIGTERM):
+        return replace(end, absent=False, signal=int(SIGKILL))
+    return end
+
+
+def _members(end: Exit, left: Left, nodes: Sequence[str]) -> tuple[MemberEnd, ...]:
+    """All of them. A machine whose end the script did not see ended as the job did, and nobody knows when."""
+    if len(nodes) < 2:
+        return ()
+    found = []
+    for rank, node in enumerate(nodes):
+        mine = left.exits.get(rank)
+        at = None if mine is None else datetime.fromtimestamp(mine.ended_at, UTC)
+        found.append(MemberEnd(rank, node, end if mine is None else _exit(mine), at, left.outputs.get(rank, "")))
+    return tuple(found)
+
+
+def _exit(found: MachineExit) -> Exit:
+    """One that was told to end because of another one's end only followed."""
+    signal = found.code - 128 if 128 < found.code < 192 else None
+    return Exit(exit_code=found.code, signal=int(SIGTERM) if found.told else signal)

@@ -1,0 +1,248 @@
+"""The executor `slurm`: an attempt is one Slurm job, asked for and ended through slurmrestd. What Slurm does not say is unknown."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import structlog
+
+from tuneplane.contract.names import is_run_id
+from tuneplane_server.clock import Clock
+from tuneplane_server.domain.classify import Exit
+from tuneplane_server.executors.port import (
+    Capabilities,
+    CleanupState,
+    ExecutorUnreachableError,
+    Finding,
+    Handle,
+    LaunchPlan,
+    NodeFigures,
+    NodeInfo,
+    Observation,
+)
+from tuneplane_server.executors.slurm import ending, states
+from tuneplane_server.executors.slurm.cards import node_infos
+from tuneplane_server.executors.slurm.checking import findings
+from tuneplane_server.executors.slurm.clearing import Clearing
+from tuneplane_server.executors.slurm.clusters import ClusterFacts
+from tuneplane_server.executors.slurm.errors import explained, unreachable
+from tuneplane_server.executors.slurm.handles import (
+    DIRECTORY,
+    ELSEWHERE,
+    Attempt,
+    Place,
+    is_foreign,
+    make_handle,
+    place_of,
+)
+from tuneplane_server.executors.slurm.intents import read_intent
+from tuneplane_server.executors.slurm.launching import SlurmLauncher, handle_of
+from tuneplane_server.executors.slurm.looking import Job, Listings, Lookup
+from tuneplane_server.executors.slurm.pending import queued_of
+from tuneplane_server.executors.slurm.rest.client import SlurmClient
+from tuneplane_server.executors.slurm.rest.models import SlurmError
+from tuneplane_server.executors.slurm.rules import SlurmRules
+from tuneplane_server.executors.slurm.states import Stage
+
+log = structlog.get_logger(__name__)
+
+
+class SlurmExecutor:
+    name = "slurm"
+
+    def __init__(
+        self,
+        client: SlurmClient,
+        rules: SlurmRules,
+        clock: Clock,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.client, self._rules = client, rules
+        self._listings = Listings(client, rules.slurm.user, monotonic)
+        self._lookup = Lookup(client, self._listings, rules.slurm.lost_after, monotonic)
+        self._cluster = ClusterFacts(client, monotonic)
+        self.launcher = SlurmLauncher(client, self._listings, self._lookup, self._cluster, rules, clock)
+        self.clearing = Clearing(client, self._listings, self._lookup, rules.storage_root, clock, self.launcher)
+
+    async def open(self) -> None:
+        """Nothing is asked: the first call finds out what the server speaks."""
+
+    async def close(self) -> None:
+        await self.launcher.close()
+        await self.clearing.close()
+        await self._listings.close()
+        await self.client.close()
+
+    # --- what there is --------------------------------------------------------------------------------------------
+
+    def capabilities(self) -> Capabilities:
+        slurm = self._rules.slurm
+        return Capabilities(
+            runtime=slurm.container,
+            image_form=slurm.image_form,
+            heterogeneous_pools=True,
+            multi_node=True,
+            own_queue=True,
+        )
+
+    async def check(self) -> list[Finding]:
+        return await findings(self.client, self._rules.slurm, self._rules.storage_root)
+
+    async def nodes(self) -> list[NodeInfo]:
+        """Those of the partitions that jobs can go to."""
+        try:
+            cluster = await self._cluster.get()
+        except SlurmError as error:
+            raise unreachable(error) from error
+        return node_infos(cluster.nodes, cluster.partitions, self._rules)
+
+    async def sample(self, node: str) -> NodeFigures | None:
+        """Nothing is measured: Slurm says who has a card, not what it does."""
+        return None
+
+    # --- one attempt ----------------------------------------------------------------------------------------------
+
+    async def launch(self, plan: LaunchPlan) -> Handle:
+        return await self.launcher.launch(plan)
+
+    async def observe(self, handle: Handle) -> Observation:
+        if is_foreign(handle):
+            return Observation("unknown", detail=ELSEWHERE)
+        if not handle.data:
+            return Observation("unknown", detail="never launched")
+        place = place_of(handle)
+        try:
+            return await self._look(place, handle)
+        except SlurmError as error:
+            return Observation("unknown", detail=f"Slurm: {explained(error)}")
+        except OSError as error:
+            return Observation("unknown", detail=f"the storage root cannot be read: {error}")
+
+    async def stop(self, handle: Handle, grace: timedelta) -> None:
+        if is_foreign(handle):
+            raise ExecutorUnreachableError(ELSEWHERE)
+        if not handle.data:
+            return
+        try:
+            await self.clearing.stop(place_of(handle), grace)
+        except SlurmError as error:
+            raise unreachable(error) from error
+        except OSError as error:
+            raise ExecutorUnreachableError(f"the storage root cannot be written: {error}") from error
+
+    async def cleanup(self, handle: Handle) -> CleanupState:
+        if is_foreign(handle):
+            return CleanupState.UNKNOWN
+        try:
+            return await self.clearing.cleanup(place_of(handle))
+        except SlurmError as error:
+            log.info("Slurm cannot be asked about what is to be gone", job=handle.job_id, why=explained(error))
+        except OSError as error:
+            log.warning("the storage root cannot be used", job=handle.job_id, why=str(error))
+        return CleanupState.UNKNOWN
+
+    async def owned(self, nodes: Sequence[str] = ()) -> list[Handle]:
+        """What has not ended. Slurm keeps the records of what has for a while, and nobody can remove them."""
+        try:
+            listing = await self._listings.get(after=self._listings.now())
+        except SlurmError as error:
+            raise unreachable(error) from error
+        alive = {
+            key: next((job for job in jobs if not states.is_over(job)), None) for key, jobs in listing.jobs.items()
+        }
+        found = [(key, job) for key, job in alive.items() if job is not None]
+        handles = await asyncio.to_thread(lambda: [self._handle(key, job) for key, job in found])
+        return [handle for handle in handles if not nodes or set(nodes).intersection(handle.nodes)]
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    async def _look(self, place: Place, handle: Handle) -> Observation:
+        jobs = await self._lookup.jobs(place)
+        if not jobs:
+            return await self._forgotten(place, handle)
+        job = await self.clearing.only_one(place, jobs)
+        stage = states.stage_of(job)
+        if stage is Stage.REQUEUED:
+            return ending.requeued(job, await self._left(place, handle))
+        if stage is Stage.ENDED:
+            return await self._ended(place, handle, job)
+        return await self._alive(place, job, stage)
+
+    async def _alive(self, place: Place, job: Job, stage: Stage) -> Observation:
+        words, started_at = states.words_of(job), job[0].started_at
+        if stage is Stage.QUEUED:
+            pending = (await self._listings.get()).pending
+            return Observation(
+                "present", running=True, started=False, detail=words.text, queued=queued_of(job, pending)
+            )
+        if words.strange:
+            log.warning("Slurm says words that are not known here", job=place.job_id, words=words.strange)
+        missing = states.missing_gpus(job, place.gpus)
+        if missing is not None:
+            log.warning("a job that got too few GPUs is ended", job=place.job_id, why=missing)
+            self.clearing.cancel_beside(job)
+        return Observation(
+            "present",
+            running=True,
+            started=stage is not Stage.PREPARING and started_at is not None and missing is None,
+            started_at=None if stage is Stage.PREPARING else started_at,
+            detail=missing or words.text,
+            nodes=states.nodes_of(job),
+        )
+
+    async def _ended(self, place: Place, handle: Handle, job: Job) -> Observation:
+        left = await self._left(place, handle)
+        real = states.nodes_of(job)
+        nodes = real if len(real) == len(handle.nodes) else handle.nodes
+        return ending.ended(job, left, nodes, place.gpus)
+
+    async def _forgotten(self, place: Place, handle: Handle) -> Observation:
+        """slurmctld does not know it now: slurmdbd is asked, then what the batch script left, and then time."""
+        patience = self._lookup.absent(place)
+        job = await self._lookup.accounted(place, now=patience is None)
+        if job is not None:
+            return await self._ended(place, handle, job)
+        left = await self._left(place, handle)
+        detail = f"Slurm does not know job {place.slurm_id} of this attempt"
+        if left.over is not None:
+            return Observation("absent", exit=Exit(absent=True), detail=detail)
+        seen = ending.by_its_files(left, handle.nodes, detail)
+        if seen is not None:
+            return seen
+        if patience is not None:
+            text = f"{detail}; it counts as lost when that is still so in {patience:.0f} s"
+            return Observation("unknown", detail=text)
+        return Observation(
+            "absent", exit=Exit(absent=True, cause="slurm-job-lost", detail=detail), detail=detail, output=left.output
+        )
+
+    async def _left(self, place: Place, handle: Handle) -> ending.Left:
+        assert place.directory is not None
+        return await asyncio.to_thread(ending.read_left, place.directory, len(handle.nodes))
+
+    def _handle(self, key: Attempt, job: Job) -> Handle:
+        """Blocks. As the launch made it; of a job whose intent cannot be read, as far as Slurm says."""
+        job_id, attempt = key
+        directory = Path(job[0].directory)
+        if is_run_id(job_id) and self._is_ours(directory, key):
+            try:
+                intent = read_intent(directory)
+            except OSError as error:
+                log.warning("the intent of a job cannot be read", job=job_id, why=str(error))
+                intent = None
+            if intent is not None:
+                known = intent if intent.slurm_id is not None else intent.with_id(job[0].leader_id)
+                return handle_of(job_id, attempt, directory, known)
+        place = Place(job_id, attempt, job[0].leader_id, directory, sum(part.gpus_asked for part in job))
+        names = [f"{self.name}/{job_id}-{attempt}/{rank}" for rank in range(sum(part.nodes_asked or 1 for part in job))]
+        return make_handle(place, tuple(names), self._rules.slurm.container)
+
+    def _is_ours(self, directory: Path, key: Attempt) -> bool:
+        """Whether it is the attempt's directory below the storage root: anybody may have named a job like ours."""
+        root, wanted = self._rules.storage_root / "projects", (key[0], "attempts", str(key[1]), DIRECTORY)
+        return directory.is_relative_to(root) and ".." not in directory.parts and directory.parts[-4:] == wanted

@@ -1,0 +1,214 @@
+"""What is on disk before and after a submit, so that a launch that was cut off anywhere can be gone on with.
+
+`slurm/intent-<n>.json` is the n-th try to submit an attempt: it is there before Slurm is asked, and holds Slurm's answer after. A
+file is made once and by one: of two consoles that launch the same attempt only one makes the n-th. `stop.json` has the time of
+the first SIGTERM, `kill.json` that of the end of its grace, `over.json` that the job was proved to be over. All functions here block: they are called in a thread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import stat
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+MOST_BYTES = 64 * 1024
+STOP_FILE, KILL_FILE, OVER_FILE = "stop.json", "kill.json", "over.json"
+_NAME = re.compile(r"intent-([1-9][0-9]{0,4})\.json", re.ASCII)
+
+type Outcome = Literal["unknown", "submitted", "not-submitted"]
+
+
+@dataclass(frozen=True)
+class Intent:
+    """One try. `at`: Unix seconds before Slurm was asked; `first`: that of the first try. `outcome`: `unknown` until an answer is
+    written. `nodes`: the plan's names of the machines by rank. `gpus`: asked for on all of them. `said`: why it was not submitted.
+    """
+
+    n: int
+    at: float
+    first: float
+    nodes: tuple[str, ...]
+    gpus: int
+    runtime: str
+    outcome: Outcome = "unknown"
+    slurm_id: int | None = None
+    said: str = ""
+
+    def with_id(self, slurm_id: int) -> Intent:
+        """As if Slurm's answer had been written."""
+        return replace(self, outcome="submitted", slurm_id=slurm_id)
+
+
+def read_intent(directory: Path) -> Intent | None:
+    """The last try; None when there was none. Raises OSError when that cannot be known, or what is there is no intent."""
+    numbers = _numbers(directory)
+    return _read(directory, max(numbers)) if numbers else None
+
+
+def begin(directory: Path, intent: Intent) -> bool:
+    """Write a new try durably. False: somebody else has made this one."""
+    draft = _draft(directory, asdict(intent))
+    try:
+        os.link(draft, _file(directory, intent.n))
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink()
+    _sync(directory)
+    return True
+
+
+def answer(directory: Path, intent: Intent, outcome: Outcome, slurm_id: int | None = None, said: str = "") -> Intent:
+    """The try with its answer, which is written over it."""
+    known = replace(intent, outcome=outcome, slurm_id=slurm_id, said=said[:1000])
+    _draft(directory, asdict(known)).replace(_file(directory, intent.n))
+    _sync(directory)
+    return known
+
+
+def first_time(directory: Path, file: str, now: float) -> float:
+    """The time in one of these files, which is written if it is not there: the first one counts."""
+    known = time_of(directory, file)
+    if known is not None:
+        return known
+    draft = _draft(directory, {"at": now})
+    try:
+        os.link(draft, directory / file)
+    except FileExistsError:
+        return time_of(directory, file) or now
+    finally:
+        draft.unlink()
+    _sync(directory)
+    return now
+
+
+def time_of(directory: Path, file: str) -> float | None:
+    """None when it is not there. Raises OSError when that cannot be known."""
+    try:
+        found = _load(directory / file)
+    except FileNotFoundError:
+        return None
+    at = found.get("at")
+    return float(at) if isinstance(at, int | float) else None
+
+
+def make_directory(directory: Path) -> None:
+    """The batch script writes there, as the Slurm user; what others wrote it must not remove."""
+    directory.mkdir(exist_ok=True)
+    directory.chmod(0o1777)
+
+
+def write_file(directory: Path, name: str, text: str) -> None:
+    """Something for people and for the batch script; `name` may have directories in it."""
+    target = directory / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    draft.write_text(text, encoding="utf-8")
+    draft.chmod(0o644)
+    draft.replace(target)
+
+
+def find_directory(root: Path, job_id: str, attempt: int) -> Path | None:
+    """The `slurm` directory of an attempt whose owner and project are not known; None when it has none. Raises OSError when the
+    storage root is not there, so that nothing is known."""
+    projects = root / "projects"
+    if not projects.is_dir():
+        raise FileNotFoundError(f"{projects} is not there: the storage root is not mounted")
+    found = projects.glob(f"*/*/jobs/{job_id}/attempts/{attempt}/slurm")
+    return next((path for path in found if path.is_dir()), None)
+
+
+def tail(file: Path, most: int) -> str:
+    """The end of a file; empty when it cannot be read."""
+    try:
+        with _open(file) as opened:
+            size = opened.seek(0, os.SEEK_END)
+            opened.seek(max(0, size - most))
+            return opened.read(most).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _numbers(directory: Path) -> list[int]:
+    """Of the tries that consoles made: the Slurm user may write here as well, and what it wrote says nothing."""
+    try:
+        makers = {os.geteuid(), 0, directory.stat().st_uid}
+        with os.scandir(directory) as entries:
+            found = [(entry, match) for entry in entries if (match := _NAME.fullmatch(entry.name)) is not None]
+    except FileNotFoundError:
+        return []
+    return [int(match[1]) for entry, match in found if entry.stat(follow_symlinks=False).st_uid in makers]
+
+
+def _read(directory: Path, n: int) -> Intent:
+    found = _load(_file(directory, n))
+    try:
+        return Intent(
+            n=n,
+            at=float(found["at"]),
+            first=float(found["first"]),
+            nodes=tuple(str(name) for name in found["nodes"]),
+            gpus=int(found["gpus"]),
+            runtime=str(found["runtime"]),
+            outcome=_outcome(found),
+            slurm_id=None if found.get("slurm_id") is None else int(found["slurm_id"]),
+            said=str(found.get("said", "")),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise OSError(f"{_file(directory, n)} is no intent of a launch: {error!r}") from None
+
+
+def _outcome(found: dict[str, Any]) -> Outcome:
+    if found.get("slurm_id") is not None:
+        return "submitted"
+    return "not-submitted" if found.get("outcome") == "not-submitted" else "unknown"
+
+
+def _load(file: Path) -> dict[str, Any]:
+    with _open(file) as opened:
+        text = opened.read(MOST_BYTES)
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise OSError(f"{file} is not JSON") from None
+    if not isinstance(found, dict):
+        raise OSError(f"{file} is not a JSON object")
+    return found
+
+
+def _open(file: Path) -> BinaryIO:
+    """A regular file: whoever puts a pipe there must not hold us up."""
+    fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(f"{file} is no regular file")
+    return os.fdopen(fd, "rb")
+
+
+def _draft(directory: Path, content: dict[str, Any]) -> Path:
+    """Written and synced, under a name that nobody looks for."""
+    draft = directory / f".draft-{os.getpid()}-{secrets.token_hex(4)}"
+    with draft.open("x", encoding="utf-8") as opened:
+        json.dump(content, opened)
+        opened.write("\n")
+        opened.flush()
+        os.fsync(opened.fileno())
+    return draft
+
+
+def _sync(directory: Path) -> None:
+    """What was renamed or linked there survives a crash of the machine, too."""
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _file(directory: Path, n: int) -> Path:
+    return directory / f"intent-{n}.json"

@@ -1,0 +1,231 @@
+"""Submitting an attempt once: create-or-get, although a submit may have happened without an answer.
+
+Before each submit an intent is on disk. Whoever finds one without an answer looks for the job by its name, its comment and its
+time first; only when Slurm has not shown it for a while is it submitted again. Two jobs of one attempt can be all the same (a
+console that was frozen between intent and submit): then the batch script lets one of them begin, and the other is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pwd
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from tuneplane_server.clock import Clock
+from tuneplane_server.executors.port import (
+    ExecutorUnreachableError,
+    Handle,
+    LaunchDelayedError,
+    LaunchPlan,
+    LaunchRefusedError,
+)
+from tuneplane_server.executors.slurm.errors import UNREACHABLE, launch_error, said, unreachable
+from tuneplane_server.executors.slurm.handles import DIRECTORY, Attempt, Place, make_handle
+from tuneplane_server.executors.slurm.intents import Intent, answer, begin, make_directory, read_intent, write_file
+from tuneplane_server.executors.slurm.looking import Listings, Lookup
+from tuneplane_server.executors.slurm.rest.client import SlurmClient
+from tuneplane_server.executors.slurm.rest.models import SlurmError, Submission
+from tuneplane_server.executors.slurm.rules import SlurmRules
+from tuneplane_server.executors.slurm.script import Part, ScriptError, ScriptRequest, render
+from tuneplane_server.executors.slurm.script.bundles import read_bundle
+from tuneplane_server.executors.slurm.submitting import Cluster, gpus_of, pools_of, submission_of
+
+log = structlog.get_logger(__name__)
+
+# How long a job may be on its way into Slurm without anybody seeing it. slurmctld answers within seconds or not at all.
+UNKNOWN_SECONDS = 60.0
+CLOSE_SECONDS = 10.0
+SCRIPT_FILE = "job.sh"  # what was submitted, for people
+
+
+class ClusterFacts(Protocol):
+    async def get(self) -> Cluster:
+        """As of the last seconds. Raises SlurmError."""
+        ...
+
+
+class SlurmLauncher:
+    def __init__(
+        self,
+        client: SlurmClient,
+        listings: Listings,
+        lookup: Lookup,
+        cluster: ClusterFacts,
+        rules: SlurmRules,
+        clock: Clock,
+        *,
+        unknown_seconds: float = UNKNOWN_SECONDS,
+    ) -> None:
+        self._client, self._listings, self._lookup, self._cluster = client, listings, lookup, cluster
+        self._rules, self._clock, self.unknown_seconds = rules, clock, unknown_seconds
+        self._launching: dict[Attempt, asyncio.Task[Handle]] = {}
+
+    async def close(self) -> None:
+        """Submits that are on their way get to know their answers, if these come soon."""
+        tasks = set(self._launching.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def launch(self, plan: LaunchPlan) -> Handle:
+        """As the port's. Who stops waiting does not cut a submit off from its answer."""
+        key = plan.job_id, plan.attempt
+        task = self._launching.get(key)
+        if task is None:
+            task = self._launching[key] = asyncio.create_task(self._launch(plan), name=f"launch {plan.job_id}")
+            task.add_done_callback(lambda done: self._over(key, done))
+        return await asyncio.shield(task)
+
+    def _over(self, key: Attempt, task: asyncio.Task[Handle]) -> None:
+        self._launching.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; perhaps nobody does any more
+
+    async def _launch(self, plan: LaunchPlan) -> Handle:
+        directory = plan.capsule.parent / DIRECTORY
+        try:
+            intent = await asyncio.to_thread(read_intent, directory)
+            if intent is not None and intent.outcome == "unknown":
+                intent = await self._settled(plan, directory, intent)
+            if intent is None or intent.slurm_id is None:
+                intent = await self._submit(plan, directory, intent)
+        except OSError as error:
+            raise LaunchDelayedError("storage-failed", {"detail": str(error)}) from error
+        return handle_of(plan.job_id, plan.attempt, directory, intent)
+
+    # --- a submit nobody saw the end of -----------------------------------------------------------------------------
+
+    async def _settled(self, plan: LaunchPlan, directory: Path, intent: Intent) -> Intent:
+        """With its answer, or old enough to be tried again. Raises `ExecutorUnreachableError`."""
+        found = await self._found(plan, directory, intent)
+        if found is not None:
+            return found
+        if is_young(intent, self._now(), self.unknown_seconds):
+            text = (
+                "Slurm did not answer the last try to submit the job, and does not show it yet; it is looked for again"
+            )
+            raise ExecutorUnreachableError(text, UNREACHABLE)
+        log.warning("a job that Slurm may have been given is not there; it is submitted again", job=plan.job_id)
+        return intent
+
+    async def _found(self, plan: LaunchPlan, directory: Path, intent: Intent) -> Intent | None:
+        try:
+            job = await self._lookup.found_by_name(plan.job_id, plan.attempt, intent.first)
+        except SlurmError as error:
+            raise unreachable(error) from error
+        if job is None:
+            return None
+        log.info("found the job of a submit that nobody saw the answer of", job=plan.job_id, slurm=job[0].leader_id)
+        return await asyncio.to_thread(answer, directory, intent, "submitted", job[0].leader_id)
+
+    # --- a try ------------------------------------------------------------------------------------------------------
+
+    async def _submit(self, plan: LaunchPlan, directory: Path, last: Intent | None) -> Intent:
+        try:
+            cluster = await self._cluster.get()
+        except SlurmError as error:
+            raise unreachable(error) from error
+        submission = await asyncio.to_thread(self._prepare, plan, directory, cluster)
+        now = self._now()
+        intent = Intent(
+            n=1 if last is None else last.n + 1,
+            at=now,
+            first=now if last is None else last.first,
+            nodes=tuple(machine.node for machine in plan.machines),
+            gpus=gpus_of(pools_of(plan)),
+            runtime=self._rules.slurm.container,
+        )
+        if not await asyncio.to_thread(begin, directory, intent):
+            raise ExecutorUnreachableError("another console is about to submit this attempt", UNREACHABLE)
+        try:
+            slurm_id = await self._client.submit(submission)
+        except SlurmError as error:
+            return await self._not_answered(plan, directory, intent, error)
+        finally:
+            self._listings.forget()
+        return await self._write_answer(plan, directory, intent, slurm_id)
+
+    async def _not_answered(self, plan: LaunchPlan, directory: Path, intent: Intent, error: SlurmError) -> Intent:
+        if error.kind != "unknown-outcome":
+            await asyncio.to_thread(answer, directory, intent, "not-submitted", None, said(error))
+            raise launch_error(error) from error
+        log.warning("nobody knows whether Slurm took a job", job=plan.job_id, why=said(error))
+        found = await self._found(plan, directory, intent)
+        if found is None:
+            raise unreachable(error) from error
+        return found
+
+    async def _write_answer(self, plan: LaunchPlan, directory: Path, intent: Intent, slurm_id: int) -> Intent:
+        log.info("submitted a job to Slurm", job=plan.job_id, attempt=plan.attempt, slurm=slurm_id)
+        try:
+            return await asyncio.to_thread(answer, directory, intent, "submitted", slurm_id)
+        except OSError as error:  # the job is there: a later launch finds it by its name
+            log.warning("Slurm's answer could not be written down", job=plan.job_id, slurm=slurm_id, why=str(error))
+            raise LaunchDelayedError("storage-failed", {"detail": str(error)}) from error
+
+    def _prepare(self, plan: LaunchPlan, directory: Path, cluster: Cluster) -> Submission:
+        """Blocks. The directory, with all that the batch script needs in it."""
+        slurm = self._rules.slurm
+        make_directory(directory)
+        open_to(slurm.user, plan.writable)
+        try:
+            script = render(
+                ScriptRequest(
+                    job_id=plan.job_id,
+                    attempt=plan.attempt,
+                    profile=slurm.container,
+                    image=plan.image or "",
+                    capsule=plan.capsule,
+                    slurm_dir=directory,
+                    storage_root=self._rules.storage_root,
+                    parts=tuple(Part(pool.machines, pool.gpus) for pool in pools_of(plan)),
+                    environment_names=tuple(sorted(plan.env)),
+                    read_only=plan.read_only,
+                    writable=plan.writable,
+                    extra_mounts=self._rules.extra_mounts,
+                    grace=plan.grace.total_seconds(),
+                    bundle=read_bundle(plan.image or "") if slurm.container == "oci" else None,
+                )
+            )
+        except ScriptError as error:
+            raise LaunchRefusedError("launch-failed", {"detail": str(error)}) from error
+        for name, text in script.files.items():
+            write_file(directory, name, text)
+        write_file(directory, SCRIPT_FILE, script.text)
+        return submission_of(plan, script.text, str(directory), cluster, self._rules)
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
+
+
+def handle_of(job_id: str, attempt: int, directory: Path, intent: Intent) -> Handle:
+    place = Place(job_id, attempt, intent.slurm_id, directory, intent.gpus)
+    return make_handle(place, intent.nodes, intent.runtime)
+
+
+def is_young(intent: Intent, now: float, seconds: float) -> bool:
+    """Whether what was submitted in this try may still be on its way. Consoles' clocks differ a little, so either way counts."""
+    return abs(now - intent.at) < seconds
+
+
+def open_to(user: str, directories: Iterable[Path]) -> None:
+    """Let the Slurm user write there, as the run does in a container. Where it is ours alone and cannot be opened, the run says so."""
+    try:
+        uid: int | None = pwd.getpwnam(user).pw_uid
+    except KeyError:
+        uid = None  # known on the cluster only
+    for directory in directories:
+        found = directory.stat()
+        if found.st_uid == uid or found.st_mode & stat.S_IWOTH:
+            continue
+        try:
+            directory.chmod(stat.S_IMODE(found.st_mode) | 0o1777)
+        except PermissionError:
+            log.warning("the Slurm user may not be able to write there", directory=str(directory), user=user)

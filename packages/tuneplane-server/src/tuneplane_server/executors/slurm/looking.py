@@ -1,0 +1,185 @@
+"""Where an attempt's job is: in the listing that all looks share, in the accounting, or nowhere.
+
+Hundreds of runs are looked at every other second: what slurmctld remembers is one question whoever asks. That a job is not there
+counts only from an answer to a question that was asked after the look began.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from tuneplane_server.executors.slurm import states
+from tuneplane_server.executors.slurm.handles import Attempt, Place, attempt_of, name_of
+from tuneplane_server.executors.slurm.rest.client import SlurmClient
+from tuneplane_server.executors.slurm.rest.models import SlurmError, SlurmJob
+
+KEPT_SECONDS = 1.5  # how old a listing may be that several look into
+AWAY_SECONDS = 2.0  # how long a Slurm that did not answer is not asked again by looks that can wait
+ACCOUNTING_SECONDS = 15.0  # how often slurmdbd is asked for a job that it did not know
+ACCOUNTING_AT_ONCE = 4
+CLOCKS_APART = timedelta(hours=1)  # of console and slurmctld, at the most
+
+type Job = tuple[SlurmJob, ...]  # its components, leader first
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What slurmctld remembers. `asked`: monotonic time of the question. `jobs`: ours, by attempt, the oldest first. `pending`:
+    everybody's jobs that wait."""
+
+    asked: float
+    jobs: Mapping[Attempt, tuple[Job, ...]]
+    pending: tuple[SlurmJob, ...]
+    error: SlurmError | None = None
+
+
+@dataclass
+class _Absence:
+    """Since when a job is in no answer, and when slurmdbd was asked for it last (monotonic)."""
+
+    since: float
+    accounting_asked: float = field(default=float("-inf"))
+
+
+class Listings:
+    def __init__(self, client: SlurmClient, user: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client, self._user, self._clock = client, user, clock
+        self._kept: Listing | None = None
+        self._asking: asyncio.Task[Listing] | None = None
+        self._asked = float("-inf")
+
+    def now(self) -> float:
+        return self._clock()
+
+    def forget(self) -> None:
+        """Something was changed: what is kept is of before."""
+        self._kept = None
+
+    async def close(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._asking
+
+    async def get(self, *, after: float | None = None) -> Listing:
+        """One of the last second, or, with `after`, one that was asked for at or after that monotonic time. Raises SlurmError."""
+        kept = self._kept
+        if kept is None or not self._serves(kept, after):
+            kept = await self._shared(self._clock() if after is None else after)
+        if kept.error is not None:
+            raise kept.error
+        return kept
+
+    def _serves(self, kept: Listing, after: float | None) -> bool:
+        if after is not None:
+            return kept.asked >= after
+        return self._clock() - kept.asked <= (KEPT_SECONDS if kept.error is None else AWAY_SECONDS)
+
+    async def _shared(self, after: float) -> Listing:
+        """Whoever comes while a question is on its way that was asked too early waits for the next one, together."""
+        while True:
+            if self._asking is None:
+                self._asked = self._clock()
+                self._asking = asyncio.create_task(self._ask(self._asked), name="jobs of Slurm")
+            asking, asked = self._asking, self._asked
+            listing = await asyncio.shield(asking)
+            if asked >= after:
+                return listing
+
+    async def _ask(self, asked: float) -> Listing:
+        try:
+            found = await self._client.jobs(everyone=True)
+            listing = self._sorted(asked, found)
+        except SlurmError as error:
+            listing = Listing(self._clock(), {}, (), error)
+        finally:
+            self._asking = None
+        self._kept = listing
+        return listing
+
+    def _sorted(self, asked: float, found: list[SlurmJob]) -> Listing:
+        mine: dict[Attempt, list[SlurmJob]] = {}
+        for job in found:
+            if job.user == self._user and (key := attempt_of(job)) is not None:
+                mine.setdefault(key, []).append(job)
+        pending = tuple(job for job in found if "PENDING" in job.states)
+        return Listing(asked, {key: tuple(states.grouped(jobs)) for key, jobs in mine.items()}, pending)
+
+
+class Lookup:
+    """Finds jobs, and remembers since when one is nowhere. `lost_after`: how long that must be so until it counts as gone."""
+
+    def __init__(
+        self,
+        client: SlurmClient,
+        listings: Listings,
+        lost_after: timedelta,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client, self._listings, self._clock = client, listings, clock
+        self._lost_after = lost_after.total_seconds()
+        self._absent: dict[Attempt, _Absence] = {}
+        self._slots = asyncio.Semaphore(ACCOUNTING_AT_ONCE)
+
+    async def jobs(self, place: Place, *, fresh: bool = False) -> tuple[Job, ...]:
+        """The attempt's job, and others of the same attempt that should not be: the one that counts first. Empty: slurmctld does
+        not know it now. Raises SlurmError."""
+        begun = self._clock()
+        listing = await self._listings.get(after=begun if fresh else None)
+        found = listing.jobs.get(place.key, ())
+        if not found and listing.asked < begun:
+            listing = await self._listings.get(after=begun)
+            found = listing.jobs.get(place.key, ())
+        if found:
+            self._absent.pop(place.key, None)
+        return tuple(sorted(found, key=lambda job: job[0].leader_id != place.slurm_id))
+
+    async def accounted(self, place: Place, *, now: bool) -> Job | None:
+        """What slurmdbd knows of an attempt's job that slurmctld has forgotten, when it knows how it ended. Without `now` it is not
+        asked every time. Raises SlurmError."""
+        absence, at = self._absent.get(place.key), self._clock()
+        if absence is not None:
+            if not now and at - absence.accounting_asked < min(ACCOUNTING_SECONDS, self._lost_after / 4):
+                return None
+            absence.accounting_asked = at
+        job = await self._accounted(place, None)
+        return job if job is not None and states.is_over(job) else None
+
+    def absent(self, place: Place) -> float | None:
+        """Note that the job is nowhere. None: for so long now that it is gone; else for how many seconds it must be so further."""
+        now = self._clock()
+        absence = self._absent.setdefault(place.key, _Absence(now))
+        left = absence.since + self._lost_after - now
+        return None if left <= 0 and absence.since < now else max(left, 0.0)
+
+    def forget(self, place: Place) -> None:
+        self._absent.pop(place.key, None)
+
+    async def found_by_name(self, job_id: str, attempt: int, since: float) -> Job | None:
+        """The job of a submit nobody saw the answer of: the oldest that has its name and comment and is not older than the first
+        try (Unix seconds), by whoever knows it. Raises SlurmError."""
+        earliest = datetime.fromtimestamp(since, UTC) - CLOCKS_APART
+        place = Place(job_id, attempt)
+        jobs = [job for job in await self.jobs(place, fresh=True) if _not_before(job, earliest)]
+        return jobs[0] if jobs else await self._accounted(place, earliest)
+
+    async def _accounted(self, place: Place, since: datetime | None) -> Job | None:
+        name = name_of(*place.key)
+        async with self._slots:
+            if place.slurm_id is not None:
+                known = await self._client.accounted(job_id=place.slurm_id)
+            else:
+                known = await self._client.accounted(name=name, since=since)
+        mine = [job for job in known or () if attempt_of(job) == place.key]
+        groups = [job for job in states.grouped(mine) if since is None or _not_before(job, since)]
+        return groups[-1] if groups else None
+
+
+def _not_before(job: Job, earliest: datetime) -> bool:
+    submitted = job[0].submitted_at
+    return submitted is None or submitted >= earliest
