@@ -22,6 +22,7 @@ from tuneplane_server.features.jobs.admission import needs
 from tuneplane_server.features.jobs.admission.context import AdmissionContext
 from tuneplane_server.features.jobs.admission.ingest_url import is_loopback
 from tuneplane_server.features.jobs.query import JobQuery
+from tuneplane_server.features.runtimes.registry import RuntimeRegistry
 
 
 @pytest.fixture
@@ -273,6 +274,8 @@ def make_environment(tmp_path: Path) -> Callable[[str], Path]:
 async def _image(harness: Harness, ada: Principal, **changes: Any) -> Any:
     settings = harness.services.settings.with_values(**changes)
     object.__setattr__(harness.services.planner, "settings", settings)
+    registry = RuntimeRegistry(settings.runtime_registry_file, harness.services.findings)
+    object.__setattr__(harness.services.planner, "registry", registry)
     try:
         row = await harness.services.jobs.submit(ada, jobspec("trl/sft"), key=None, ingest_address=INGEST)
     except RefusedError as error:
@@ -296,7 +299,7 @@ async def test_the_runtime_comes_from_the_setting_the_registry_or_the_catalog_in
     registry.write_text("runtimes:\n  trl-1.16: {sif: /x.sif}\n")
     assert await _image(harness, ada, **with_registry, images={}) == ["runtime-form"]
     registry.write_text("[broken")
-    assert await _image(harness, ada, **with_registry) == ["runtime-unresolved"]
+    assert await _image(harness, ada, **with_registry) == ["runtime-registry"]
 
 
 async def test_an_unfinished_environment_is_none(

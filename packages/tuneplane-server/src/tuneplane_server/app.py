@@ -118,8 +118,10 @@ async def running(services: Services, *, roles: bool) -> AsyncIterator[None]:
     await asyncio.to_thread(services.storage.prepare)
     # Raises `RefusedError` when the organisation's recipes are not sound: without them it would refuse what it admitted before.
     await asyncio.to_thread(services.catalog.load)
+    await services.registry.load()  # nor without the images that jobs run in
     await services.wakeups.open()
     services.loop_lag.start()
+    services.registry.start()
     try:
         await services.executor.open()
         if roles:
@@ -130,6 +132,7 @@ async def running(services: Services, *, roles: bool) -> AsyncIterator[None]:
         if services.running_roles is not None:
             await services.duty.stop()
         await services.loop_lag.stop()
+        await services.registry.stop()
         await services.wakeups.close()
         await services.accounts.limits.close()
         await services.telemetry.close()

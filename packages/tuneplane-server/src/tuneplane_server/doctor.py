@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -18,7 +18,7 @@ from tuneplane_server.db.engine import Database
 from tuneplane_server.db.filesystems import NetworkFilesystemError
 from tuneplane_server.executors.port import Finding
 from tuneplane_server.features.jobs.admission.ingest_url import is_loopback
-from tuneplane_server.features.jobs.runtimes import read_registry
+from tuneplane_server.features.runtimes.checking import frameworks_of, registry_findings
 from tuneplane_server.redis_wakeups import problem_of
 from tuneplane_server.runtime_builds import listing
 from tuneplane_server.services import Services
@@ -43,6 +43,32 @@ async def examine(settings: Settings) -> list[Finding]:
     )
     found = [finding for check in checks for finding in await check(services)]
     return found if missing is None else [*found, missing]
+
+
+async def look_from_nodes(
+    settings: Settings, partitions: Sequence[str], wait: float, tell: Callable[[str], None]
+) -> list[Finding]:
+    """What only compute nodes can tell: a tiny job for each partition, `partitions` or those of the settings. `wait`: seconds.
+    `tell` hears of the progress."""
+    services = Services(settings)
+    try:
+        slurm = services.slurm
+    except SettingsError:
+        return []  # `examine` says what is missing
+    if slurm is None:
+        text = _("--probe asks Slurm for jobs, and this console starts them by {executor}").format(
+            executor=settings.executor
+        )
+        return [Finding("probe", "error", text, _("it is for TUNEPLANE_EXECUTOR=slurm"))]
+    from tuneplane_server.executors.slurm.building import build_client
+    from tuneplane_server.executors.slurm.probe import ProbeRequest, probe
+
+    client = build_client(slurm)
+    request = ProbeRequest(slurm, settings.storage_root, services.ingest_address, tuple(partitions), wait, tell=tell)
+    try:
+        return await probe(client, request)
+    finally:
+        await client.close()
 
 
 def _not_startable(services: Services) -> Finding | None:
@@ -165,14 +191,14 @@ async def _executor(services: Services) -> list[Finding]:
 
 
 async def _runtimes(services: Services) -> list[Finding]:
-    settings = services.settings
-    findings = []
-    if settings.runtime_registry_file is not None:
-        try:
-            await asyncio.to_thread(read_registry, settings.runtime_registry_file)
-        except RefusedError as error:
-            findings.append(Finding("runtime-registry", "error", error.refusals[0].message))
-    if services.executor.capabilities().image_form != "environment":
+    settings, form = services.settings, services.executor.capabilities().image_form
+    try:
+        entries = [services.catalog.entry(method) for method in services.catalog.methods()]
+    except RefusedError:  # `_catalog` says what is wrong with the recipes
+        entries = []
+    frameworks = frameworks_of(entry["manifest"] for entry in entries if entry is not None)
+    findings = await registry_findings(services.registry, settings, form, frameworks)
+    if form != "environment":
         return findings
     try:
         runtimes = await asyncio.to_thread(listing, settings)

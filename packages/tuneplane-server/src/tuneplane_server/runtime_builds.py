@@ -9,7 +9,7 @@ from pathlib import Path
 from tuneplane.contract.refusals import Refusal, RefusedError
 from tuneplane.i18n import _
 from tuneplane.recipes import index
-from tuneplane_server.features.jobs.runtimes import environment_usable
+from tuneplane_server.features.runtimes.resolving import environment_usable
 from tuneplane_server.settings import Settings
 
 DEFAULT_PYTHON = "3.11"

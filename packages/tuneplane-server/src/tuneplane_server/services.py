@@ -47,6 +47,7 @@ from tuneplane_server.features.packages.service import PackageService
 from tuneplane_server.features.projects.service import ProjectService
 from tuneplane_server.features.queue.service import QueueService
 from tuneplane_server.features.retention.service import RetentionService
+from tuneplane_server.features.runtimes.registry import RuntimeRegistry
 from tuneplane_server.features.sweeps.progress import SweepProgress
 from tuneplane_server.features.sweeps.service import SweepService
 from tuneplane_server.features.sweeps.values import Values
@@ -163,7 +164,7 @@ class Services:
         if self.given_executor is not None:
             return self.given_executor
         if self.slurm is not None:
-            from tuneplane_server.executors.slurm.building import build_slurm  # ty: ignore[import-not-found]
+            from tuneplane_server.executors.slurm.building import build_slurm
 
             return build_slurm(self.settings, self.slurm, self.clock, self.instance)
         from tuneplane_server.executors.local import LocalExecutor
@@ -200,6 +201,10 @@ class Services:
         return CatalogService(parse_recipe_path(self.settings.recipe_path), recipes, self.audit)
 
     @cached_property
+    def registry(self) -> RuntimeRegistry:
+        return RuntimeRegistry(self.settings.runtime_registry_file, self.findings)
+
+    @cached_property
     def hardware(self) -> HardwareService:
         return HardwareService(self.database, self.clock, self.executor)
 
@@ -222,7 +227,7 @@ class Services:
         rules = NodeRules(
             used=self.settings.executor == "agent",
             lost_after=timedelta(seconds=lost) if lost else None,
-            pinned_images=PinnedImages(self.settings).images,
+            pinned_images=PinnedImages(self.settings, self.registry).images,
         )
         return NodesService(self.database, self.clock, self.audit, lambda: self.hardware, self.wakeups, rules)
 
@@ -301,6 +306,7 @@ class Services:
             self.packages,
             self.run_outputs,
             self.usage,
+            self.registry,
         )
 
     @cached_property

@@ -12,6 +12,7 @@ REDIS_AWAY = "redis-away"
 DISK_LOW = "disk-low"
 NODES_UNREACHABLE = "nodes-unreachable"
 NODES_REFUSED = "nodes-refused"
+RUNTIME_REGISTRY = "runtime-registry"
 
 
 @dataclass(frozen=True)
@@ -52,5 +53,11 @@ FINDINGS: dict[str, FindingText] = {
     NODES_REFUSED: FindingText(
         N_("Nodes that cannot be used as they are: {count} ({names}). Nothing new begins there."),
         N_("The hardware page and tp admin node ls say what is wrong with each of them."),
+    ),
+    RUNTIME_REGISTRY: FindingText(
+        N_("The runtime registry was changed and cannot be used ({where}); what it said before goes on to count."),
+        N_(
+            "The page of the runtimes and tuneplane-server doctor say what is wrong; once it is mended, it counts by itself."
+        ),
     ),
 }

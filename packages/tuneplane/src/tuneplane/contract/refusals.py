@@ -18,7 +18,7 @@ REFUSAL_CODES = frozenset(
         "param-unknown", "param-type", "param-range", "param-choice", "param-required", "key-platform-owned", "number-not-finite",
         # JobSpec
         "spec-invalid", "spec-unknown-field", "project-foreign", "profile-unknown", "profile-invalid", "pool-impossible",
-        "pool-heterogeneous", "roles-invalid", "runtime-unresolved", "runtime-form", "observability-url", "ingest-url", "data-missing",
+        "pool-heterogeneous", "roles-invalid", "runtime-unresolved", "runtime-form", "runtime-registry", "observability-url", "ingest-url", "data-missing",
         "model-missing", "env-reserved", "secret-missing", "sandbox-missing", "quota", "limit-invalid", "package-missing",
         # quotas and policies
         "quota-never-fits", "quota-exceeded", "duration-needed", "duration-over-limit", "priority-over-limit",

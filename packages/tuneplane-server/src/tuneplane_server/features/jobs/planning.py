@@ -20,8 +20,9 @@ from tuneplane_server.features.hardware.service import CPU_PROFILE, HardwareServ
 from tuneplane_server.features.jobs.admission.context import AdmissionContext
 from tuneplane_server.features.jobs.capsule import CapsuleInput, build_capsule
 from tuneplane_server.features.jobs.references import ResolvedReferences, RunSource, resolve_references
-from tuneplane_server.features.jobs.runtimes import ResolvedRuntime, resolve_runtime
 from tuneplane_server.features.packages.service import PackageService
+from tuneplane_server.features.runtimes.registry import RuntimeRegistry
+from tuneplane_server.features.runtimes.resolving import Known, ResolvedRuntime, resolve_runtime
 from tuneplane_server.settings import Settings
 from tuneplane_server.storage.layout import StorageRoot
 
@@ -38,6 +39,7 @@ class Planner:
     packages: PackageService
     runs: RunSource
     usage: UsageService
+    registry: RuntimeRegistry
 
     async def context(
         self, spec: JobSpec, principal: Principal, ingest_address: str, *, dry_run: bool
@@ -76,9 +78,10 @@ class Planner:
         version = entry["manifest"]["runtime"]["versions"].get(spec.spec.framework.version)
         if version is None:
             return None  # its own refusal says enough
-        form = self.executor.capabilities().image_form
+        asked, form = spec.spec.framework, self.executor.capabilities().image_form
         try:
-            return await asyncio.to_thread(resolve_runtime, spec.spec.framework, version, self.settings, form)
+            known = Known(self.settings, await self.registry.current(), form)
+            return await asyncio.to_thread(resolve_runtime, asked.kind, version, known, asked.image, asked.runtime_id)
         except RefusedError as error:
             return error.refusals[0]
 

@@ -26,11 +26,11 @@ from tuneplane_server.features.jobs.jobspec_input import parse_jobspec
 from tuneplane_server.features.jobs.ledger import Also
 from tuneplane_server.features.jobs.outlook import approval_view, waiting_as_if
 from tuneplane_server.features.jobs.planning import Planner
-from tuneplane_server.features.jobs.runtimes import ResolvedRuntime
 from tuneplane_server.features.jobs.tables import AttemptRow, IdempotencyRow, JobEventRow, JobRow
 from tuneplane_server.features.projects.service import ProjectService
 from tuneplane_server.features.queue.service import QueueService
 from tuneplane_server.features.queue.views import WaitingView
+from tuneplane_server.features.runtimes.resolving import ResolvedRuntime
 from tuneplane_server.wakeups import Wakeups
 from tuneplane_server.web.problems import refused
 

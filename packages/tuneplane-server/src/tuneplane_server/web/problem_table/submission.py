@@ -57,7 +57,16 @@ SUBMISSION = ProblemGroup(
         ProblemEntry(
             "runtime-form",
             N_("the runtime has a form that the executor here cannot run"),
-            N_("give an image where containers run, and a Python environment in process mode"),
+            N_(
+                "give an image where containers run, a SIF or SQSH file on Slurm, and a Python environment in process mode"
+            ),
+        ),
+        ProblemEntry(
+            "runtime-registry",
+            N_("the runtime registry file of the console cannot be used"),
+            N_(
+                "correct the line that is named; the console starts with a sound file only, and takes up a changed one by itself"
+            ),
         ),
         ProblemEntry(
             "observability-url",

@@ -13,7 +13,7 @@ from tuneplane_server.domain.images import allowed
 from tuneplane_server.features.governance.quotas import whose
 from tuneplane_server.features.jobs.admission.context import AdmissionContext
 from tuneplane_server.features.jobs.admission.words import who_can_change
-from tuneplane_server.features.jobs.runtimes import ResolvedRuntime
+from tuneplane_server.features.runtimes.resolving import ResolvedRuntime
 
 
 def check(context: AdmissionContext) -> Iterator[Refusal]:

@@ -13,7 +13,7 @@ from tuneplane_server.executors.port import Capabilities
 from tuneplane_server.features.governance.usage import Standings
 from tuneplane_server.features.hardware.service import Profile
 from tuneplane_server.features.jobs.references import ResolvedReferences
-from tuneplane_server.features.jobs.runtimes import ResolvedRuntime
+from tuneplane_server.features.runtimes.resolving import ResolvedRuntime
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The runtime resolves to something this executor can run (features/jobs/runtimes.py says how)."""
+"""The runtime resolves to something this executor can run (features/runtimes/resolving.py says how)."""
 
 from __future__ import annotations
 
