@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +18,9 @@ from tuneplane_server.db.filesystems import NetworkFilesystemError
 from tuneplane_server.db.migrations import SchemaError
 from tuneplane_server.instance import AlreadyRunningError
 from tuneplane_server.settings import Settings, SettingsError, load_settings
+
+if TYPE_CHECKING:
+    from tuneplane_server.executors.port import Finding
 
 FAILED = 1
 
@@ -134,19 +139,45 @@ def setup_link() -> None:
 
 
 @cli.command()
-def doctor() -> None:
+@click.option(
+    "--probe", is_flag=True, help="Also submit a tiny job to each Slurm partition, which looks from a compute node."
+)
+@click.option("--partition", multiple=True, help="With --probe: only this partition; may be given more than once.")
+@click.option(
+    "--wait", type=click.IntRange(5, 3600), default=120, show_default=True, help="With --probe: longest wait, seconds."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def doctor(probe: bool, partition: tuple[str, ...], wait: int, as_json: bool) -> None:
     """Check settings, database, storage and executor; exit 1 when something stands in the way of jobs."""
-    from tuneplane_server.doctor import examine
+    from tuneplane_server.doctor import examine, look_from_nodes
 
-    findings = asyncio.run(examine(load_settings()))
+    settings = load_settings()
+
+    async def look() -> list[Finding]:
+        found = await examine(settings)
+        if not as_json:
+            _print_findings(found)
+        if not probe:
+            return found
+        more = await look_from_nodes(settings, partition, wait, lambda line: click.echo(line, err=True))
+        if not as_json:
+            _print_findings(more)
+        return found + more
+
+    findings = asyncio.run(look())
+    if as_json:
+        click.echo(json.dumps({"findings": [asdict(finding) for finding in findings]}, ensure_ascii=False, indent=2))
+    if any(finding.level == "error" for finding in findings):
+        raise click.exceptions.Exit(FAILED)
+
+
+def _print_findings(findings: list[Finding]) -> None:
     marks = {"info": "ok ", "warning": "!  ", "error": "ERR"}
     for finding in findings:
         click.echo(f"{marks[finding.level]} {finding.text}")
         for line in (finding.detail, finding.hint):
             if line:
                 click.echo(f"      {line}")
-    if any(finding.level == "error" for finding in findings):
-        raise click.exceptions.Exit(FAILED)
 
 
 @cli.group()

@@ -16,7 +16,7 @@ from tuneplane_server.domain.slurm_choices import QosLevels, parse_partitions
 from tuneplane_server.executors.port import Finding
 from tuneplane_server.executors.slurm import checking
 from tuneplane_server.executors.slurm.checking import findings
-from tuneplane_server.executors.slurm.refusals import setting_for
+from tuneplane_server.executors.slurm.errors import meaning_of
 from tuneplane_server.executors.slurm.rest.models import (
     Health,
     Partition,
@@ -257,4 +257,4 @@ async def test_a_storage_root_on_a_disk_of_the_console_is_told_unless_all_nodes_
     [(2000, "PARTITION"), (2014, "PARTITION"), (2045, "ACCOUNT"), (2051, "TIME_LIMIT"), (2053, "RESERVATION"), (2066, "QOS"), (9999, "PARTITION"), (None, "PARTITION")],
 )  # fmt: skip
 def test_every_refusal_names_a_setting(code: int | None, setting: str) -> None:
-    assert f"TUNEPLANE_SLURM_{setting}" in setting_for(code)
+    assert f"TUNEPLANE_SLURM_{setting}" in meaning_of(SlurmError("refused", "no", code)).hint

@@ -13,8 +13,11 @@ from typing import Protocol
 
 from tuneplane.i18n import _, ngettext
 from tuneplane_node.daemon.file_lane import FileLane, StorageHangsError
+from tuneplane_node.engine.inventory import series_of
 from tuneplane_server.db.filesystems import MOUNTINFO, filesystem_of
 from tuneplane_server.executors.port import Finding
+from tuneplane_server.executors.slurm.cards import NO_CARDS, UNNAMED
+from tuneplane_server.executors.slurm.errors import said
 from tuneplane_server.executors.slurm.rest.models import (
     Health,
     Partition,
@@ -28,7 +31,6 @@ from tuneplane_server.slurm_settings import SlurmSettings
 LOW_LIFE = 5  # a token is renewed before a fifth of its life is left
 LONG_LIFE = timedelta(days=2)  # one that lives longer should have a day left
 LANE_SECONDS = 15.0
-NO_CARDS = "cpu"  # the profile of machines without cards
 LOCAL_FILESYSTEMS = frozenset(
     {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "f2fs", "jfs", "reiserfs"}
 )
@@ -68,7 +70,7 @@ async def findings(
 
 def problem(error: SlurmError, slurm: SlurmSettings, now: datetime) -> Finding:
     """An error of the client as a finding. Reads the token's file, to tell one that expired from one that is refused."""
-    detail = error.text if error.code is None else f"{error.text} ({error.code})"
+    detail = said(error)
     if isinstance(error, SlurmVersionError):
         text = _("slurmrestd at {url} speaks {offered}; this console knows {known}").format(
             url=slurm.url, offered=", ".join(error.offered) or "-", known=", ".join(error.known)
@@ -263,7 +265,7 @@ def _cards_of_profiles(
 
 def is_profile(kind: str, profile: str) -> bool:
     """Whether Slurm's name of a card, `h200` or `nvidia_h200`, is the profile; a card without a name may be any."""
-    return not kind or kind.lower() == profile or profile in kind.lower().replace("-", "_").split("_")
+    return kind.lower() in ("", UNNAMED) or series_of(kind.replace("_", " ")) == profile
 
 
 # --- the storage root ---------------------------------------------------------------------------------------------

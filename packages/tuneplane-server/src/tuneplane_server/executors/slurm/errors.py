@@ -4,64 +4,95 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tuneplane.i18n import N_
 from tuneplane_server.executors.port import ExecutorUnreachableError, LaunchDelayedError, LaunchRefusedError
 from tuneplane_server.executors.slurm.rest.models import SlurmError
 
 REFUSED, UNREACHABLE = "slurm-refused", "slurm-unreachable"
 DETAIL = 2000  # characters
-_PARTITION, _ACCOUNT, _QOS = "TUNEPLANE_SLURM_PARTITION", "TUNEPLANE_SLURM_ACCOUNT", "TUNEPLANE_SLURM_QOS"
-_RESERVATION, _TIME = "TUNEPLANE_SLURM_RESERVATION", "TUNEPLANE_SLURM_TIME_LIMIT"
 _TOKEN, _USER, _URL = "TUNEPLANE_SLURM_TOKEN_FILE", "TUNEPLANE_SLURM_USER", "TUNEPLANE_SLURM_URL"
-_STORAGE = "TUNEPLANE_STORAGE_ROOT"
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """`hint`: what to do, with the setting in it. `later`: it may go by itself."""
+    """`hint`: what to do, with the setting in it: a message id. `later`: it may go by itself."""
 
     hint: str
     later: bool = False
 
 
 _TOO_LARGE = Meaning(
-    f"no machine of the partition has what one machine of the run wants: ask for fewer GPUs, CPUs or less memory, or give the "
-    f"profile another partition in {_PARTITION}"
+    N_(
+        "no machine of the partition has what one machine of the run wants: ask for fewer GPUs, CPUs or less memory, or give the "
+        "profile another partition in TUNEPLANE_SLURM_PARTITION"
+    )
 )
 _MEANINGS = {
-    2000: Meaning(f"{_PARTITION} names a partition that is not there"),
-    2001: Meaning(f"the cluster has no default partition: set {_PARTITION}"),
-    2002: Meaning(f"{_USER} may not use this partition or account: see {_PARTITION} and {_ACCOUNT}"),
-    2003: Meaning(f"{_USER} may not use this partition: change {_PARTITION}"),
-    2004: Meaning(f"change {_PARTITION}"),
-    2005: _TOO_LARGE,
-    2006: Meaning(f"the partition gives fewer machines than the run asks for: change {_PARTITION}, or ask for fewer"),
-    2012: Meaning("the batch script is larger than the cluster takes (max_script_size)"),
-    2014: _TOO_LARGE,
-    2015: Meaning(f"the partition's limits on time or machines are lower: change {_PARTITION} or {_TIME}"),
-    2016: Meaning("the machines are taken for now", later=True),
-    2019: Meaning("the job was sent without an environment"),
-    2027: Meaning("slurmctld is in standby", later=True),
-    2045: Meaning(f"{_ACCOUNT} names an account that is not there, or that {_USER} is not in"),
-    2050: Meaning(
-        f"a limit of the account or QOS on submitted jobs is reached: see {_ACCOUNT} and {_QOS}, or wait", later=True
+    2000: Meaning(N_("TUNEPLANE_SLURM_PARTITION names a partition that is not there")),
+    2001: Meaning(N_("the cluster has no default partition: set TUNEPLANE_SLURM_PARTITION")),
+    2002: Meaning(
+        N_(
+            "TUNEPLANE_SLURM_USER may not use this partition or account: see TUNEPLANE_SLURM_PARTITION and TUNEPLANE_SLURM_ACCOUNT"
+        )
     ),
-    2051: Meaning(f"the time limit is longer than the partition's: lower limits.max_duration of the run or {_TIME}"),
-    2052: Meaning(f"{_USER} may not use the reservation in {_RESERVATION}"),
-    2053: Meaning(f"{_RESERVATION} names a reservation that is not there"),
-    2055: Meaning(f"the reservation in {_RESERVATION} is in use", later=True),
-    2056: Meaning(f"the reservation in {_RESERVATION} cannot be used now", later=True),
-    2063: Meaning(f"Slurm does not see the run's directory: is {_STORAGE} mounted there, at the same path?"),
-    2066: Meaning(f"{_QOS} names a QOS that is not there, or that the account may not use"),
-    2068: Meaning("the machines are not available now", later=True),
-    2070: Meaning(f"the partition is down now: change {_PARTITION}, or wait", later=True),
+    2003: Meaning(N_("TUNEPLANE_SLURM_USER may not use this partition: change TUNEPLANE_SLURM_PARTITION")),
+    2004: Meaning(N_("change TUNEPLANE_SLURM_PARTITION")),
+    2005: _TOO_LARGE,
+    2006: Meaning(
+        N_(
+            "the partition gives fewer machines than the run asks for: change TUNEPLANE_SLURM_PARTITION, or ask for fewer"
+        )
+    ),
+    2012: Meaning(N_("the batch script is larger than the cluster takes (max_script_size)")),
+    2014: _TOO_LARGE,
+    2015: Meaning(
+        N_(
+            "the partition's limits on time or machines are lower: change TUNEPLANE_SLURM_PARTITION or TUNEPLANE_SLURM_TIME_LIMIT"
+        )
+    ),
+    2016: Meaning(N_("the machines are taken for now"), later=True),
+    2019: Meaning(N_("the job was sent without an environment")),
+    2027: Meaning(N_("slurmctld is in standby"), later=True),
+    2045: Meaning(
+        N_("TUNEPLANE_SLURM_ACCOUNT names an account that is not there, or that TUNEPLANE_SLURM_USER is not in")
+    ),
+    2050: Meaning(
+        N_(
+            "a limit of the account or QOS on submitted jobs is reached: see TUNEPLANE_SLURM_ACCOUNT and TUNEPLANE_SLURM_QOS, or wait"
+        ),
+        later=True,
+    ),
+    2051: Meaning(
+        N_(
+            "the time limit is longer than the partition's: lower limits.max_duration of the run or TUNEPLANE_SLURM_TIME_LIMIT"
+        )
+    ),
+    2052: Meaning(N_("TUNEPLANE_SLURM_USER may not use the reservation in TUNEPLANE_SLURM_RESERVATION")),
+    2053: Meaning(N_("TUNEPLANE_SLURM_RESERVATION names a reservation that is not there")),
+    2055: Meaning(N_("the reservation in TUNEPLANE_SLURM_RESERVATION is in use"), later=True),
+    2056: Meaning(N_("the reservation in TUNEPLANE_SLURM_RESERVATION cannot be used now"), later=True),
+    2063: Meaning(
+        N_("Slurm does not see the run's directory: is TUNEPLANE_STORAGE_ROOT mounted there, at the same path?")
+    ),
+    2066: Meaning(N_("TUNEPLANE_SLURM_QOS names a QOS that is not there, or that the account may not use")),
+    2068: Meaning(N_("the machines are not available now"), later=True),
+    2070: Meaning(N_("the partition is down now: change TUNEPLANE_SLURM_PARTITION, or wait"), later=True),
     2072: Meaning(
-        f"the partition has no GPUs of that type: give the profile another partition in {_PARTITION}, or see the Type in gres.conf"
+        N_(
+            "the partition has no GPUs of that type: give the profile another partition in TUNEPLANE_SLURM_PARTITION, or see the Type in gres.conf"
+        )
     ),
     9001: Meaning(
-        f"the cluster knows no GPUs of that type: give the profile another partition in {_PARTITION}, or see the Type in gres.conf"
+        N_(
+            "the cluster knows no GPUs of that type: give the profile another partition in TUNEPLANE_SLURM_PARTITION, or see the Type in gres.conf"
+        )
     ),
 }
-_OTHER = Meaning(f"see {_PARTITION}, {_ACCOUNT}, {_QOS}, {_RESERVATION} and {_TIME}")
+_OTHER = Meaning(
+    N_(
+        "see TUNEPLANE_SLURM_PARTITION, TUNEPLANE_SLURM_ACCOUNT, TUNEPLANE_SLURM_QOS, TUNEPLANE_SLURM_RESERVATION and TUNEPLANE_SLURM_TIME_LIMIT"
+    )
+)
 
 
 def said(error: SlurmError) -> str:
