@@ -129,6 +129,48 @@ def test_a_life_from_queue_to_success() -> None:
     assert after(done, Event.CLEANED, at(6)).cleanup is Cleanup.CONFIRMED
 
 
+IN_QUEUE = {"queue": "Slurm", "word": "Resources"}
+WAITING = after(LAUNCHED, Event.CONDITION, at(2, condition="executor-queue", data=IN_QUEUE))
+
+
+def test_what_is_known_of_the_wait_in_the_queue_of_the_executor_is_renewed_and_since_when_stays() -> None:
+    assert isinstance(transition(WAITING, Event.CONDITION, at(9, condition="executor-queue", data=IN_QUEUE)), Unchanged)
+    moved = {**IN_QUEUE, "position": 3}
+    both = after(WAITING, Event.CONDITION, at(8, condition="launch-delayed"))
+    later = after(both, Event.CONDITION, at(9, condition="executor-queue", data=moved))
+    assert [(item.type, item.since, dict(item.data)) for item in later.conditions] == [
+        ("executor-queue", START + timedelta(seconds=2), moved),
+        ("launch-delayed", START + timedelta(seconds=8), {}),
+    ]
+    # Every other condition stays as it began.
+    again = transition(both, Event.CONDITION, at(9, condition="launch-delayed", data={"detail": "x"}))
+    assert isinstance(again, Unchanged)
+
+
+@pytest.mark.parametrize("condition", ["executor-queue", "executor-starting"])
+@pytest.mark.parametrize("name", STATES)
+def test_only_what_has_not_begun_waits_for_its_start(name: str, condition: str) -> None:
+    result = transition(STATES[name], Event.CONDITION, at(9, condition=condition))
+    assert isinstance(result, Change) == (name in ("starting", "launched"))
+
+
+@pytest.mark.parametrize(
+    ("event", "verdict"), [(Event.RUNNING, None), (Event.OUTCOME, SUCCEEDED), (Event.ENDED, CANCELLED)]
+)
+def test_whatever_ends_the_wait_for_the_start_takes_its_conditions_away(event: Event, verdict: Verdict | None) -> None:
+    both = after(WAITING, Event.CONDITION, at(3, condition="executor-starting"))
+    assert after(both, event, at(4, verdict=verdict)).conditions == ()
+
+
+def test_the_machines_are_known_with_the_start_or_later_and_only_while_it_runs() -> None:
+    real = {**HANDLE, "nodes": ["h1"]}
+    assert after(WAITING, Event.RUNNING, at(4, handle=real)).handle == real
+    known = after(RUNNING, Event.RUNNING, at(4, handle=real))
+    assert known == replace(RUNNING, handle=real)
+    assert isinstance(transition(known, Event.RUNNING, at(5, handle=real)), Unchanged)
+    assert after(STARTING, Event.RUNNING, at(4, handle=real)).handle is None  # nobody has recorded its launch
+
+
 def test_a_run_that_cannot_be_asked_about_keeps_its_phase_and_the_condition_clears_by_itself() -> None:
     away = after(RUNNING, Event.UNREACHABLE, at(10))
     assert away.phase is Phase.RUNNING

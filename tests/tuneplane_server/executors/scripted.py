@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from tuneplane_server.domain.classify import Exit
+from tuneplane_server.domain.members import MemberEnd
 from tuneplane_server.executors.port import (
     Capabilities,
     CleanupState,
@@ -19,16 +20,33 @@ from tuneplane_server.executors.port import (
     NodeFigures,
     NodeInfo,
     Observation,
+    Queued,
 )
 
+QUEUED = Queued("Resources", "")
 SIGTERM_EXIT = Exit(False, 143, 15)
 
 
 @dataclass
 class Container:
+    """`queued`: the executor's own queue holds it. `started`: False while it does, and until its machines have begun it."""
+
     plan: LaunchPlan
     exit: Exit | None = None
     ignores_sigterm: bool = False
+    queued: Queued | None = None
+    started: bool = True
+    started_at: datetime | None = None
+    nodes: tuple[str, ...] = ()
+    members: tuple[MemberEnd, ...] = ()
+
+    def let_go(self) -> None:
+        """The queue has given it machines, which have not begun."""
+        self.queued = None
+
+    def begin(self, *nodes: str, at: datetime | None = None) -> None:
+        """It runs, on these machines."""
+        self.queued, self.started, self.started_at, self.nodes = None, True, at, nodes
 
     @property
     def running(self) -> bool:
@@ -53,6 +71,9 @@ class ScriptedExecutor:
     before_launch_returns: Callable[[], object] | None = None
     observe_errors: dict[str, Exception] = field(default_factory=dict)
     invented: bool = True  # its cards are
+    own_queue: bool = False  # what is launched waits in it until the test lets it begin
+    gpus_used: int | None = None
+    placeable: bool = True
     # What `sample` answers; None: nothing is measured.
     measured: Callable[[], NodeFigures | None] = lambda: None
 
@@ -63,7 +84,16 @@ class ScriptedExecutor:
         return None
 
     def capabilities(self) -> Capabilities:
-        return Capabilities("scripted", "environment", on_this_machine=True, isolates=False)
+        own = self.own_queue
+        return Capabilities(
+            "scripted",
+            "environment",
+            heterogeneous_pools=own,
+            multi_node=own,
+            on_this_machine=True,
+            isolates=False,
+            own_queue=own,
+        )
 
     async def check(self) -> list[Finding]:
         return [] if self.reachable else [Finding("engine-unreachable", "error", "away")]
@@ -71,7 +101,11 @@ class ScriptedExecutor:
     async def nodes(self) -> list[NodeInfo]:
         self._ask()
         cards = tuple(GpuInfo(index, "h200", "invented", None, simulated=self.invented) for index in range(self.gpus))
-        return [NodeInfo("node", self.cpus, 1_000_000, cards)]
+        names = ("node", "node-2") if self.own_queue else ("node",)
+        return [
+            NodeInfo(name, self.cpus, 1_000_000, cards, placeable=self.placeable, gpus_used=self.gpus_used)
+            for name in names
+        ]
 
     async def sample(self, node: str) -> NodeFigures | None:
         self._ask()
@@ -84,12 +118,12 @@ class ScriptedExecutor:
         key = (plan.job_id, plan.attempt)
         if key not in self.containers:
             self.created.append(key)
-            self.containers[key] = Container(plan)
+            self.containers[key] = Container(plan, queued=QUEUED, started=False) if self.own_queue else Container(plan)
         if self.before_launch_returns is not None:
             result = self.before_launch_returns()
             if asyncio.iscoroutine(result):
                 await result
-        return _handle(key)
+        return self._handle(key)
 
     async def observe(self, handle: Handle) -> Observation:
         if handle.job_id in self.observe_errors:
@@ -99,13 +133,24 @@ class ScriptedExecutor:
         found = self.containers.get(_key(handle))
         if found is None:
             return Observation("absent", exit=Exit(absent=True))
-        return Observation("present", running=found.running, exit=found.exit)
+        return Observation(
+            "present",
+            running=found.running,
+            started=found.started,
+            exit=found.exit,
+            started_at=found.started_at,
+            members=found.members,
+            queued=found.queued,
+            nodes=found.nodes,
+        )
 
     async def stop(self, handle: Handle, grace: timedelta) -> None:
         self._ask()
         self.stopped.append(_key(handle))
         found = self.containers.get(_key(handle))
-        if found is not None and found.running:
+        if found is not None and found.running and not found.started:
+            found.exit, found.queued = Exit(absent=True), None
+        elif found is not None and found.running:
             found.exit = Exit(False, 137, 9) if found.ignores_sigterm else SIGTERM_EXIT
 
     async def cleanup(self, handle: Handle) -> CleanupState:
@@ -119,15 +164,17 @@ class ScriptedExecutor:
 
     async def owned(self, nodes: Sequence[str] = ()) -> list[Handle]:
         self._ask()
-        return [_handle(key) for key in self.containers]
+        return [self._handle(key) for key in self.containers]
+
+    def _handle(self, key: tuple[str, int]) -> Handle:
+        """On counted machines as long as nobody has said which ones they are; of one that is gone nobody knows them."""
+        found = self.containers.get(key)
+        nodes = tuple(machine.node for machine in found.plan.machines) if self.own_queue and found else ()
+        return Handle(*key, {"name": f"{key[0]}-{key[1]}"}, "scripted", isolated=False, nodes=nodes)
 
     def _ask(self) -> None:
         if not self.reachable:
             raise ExecutorUnreachableError("connection refused")
-
-
-def _handle(key: tuple[str, int]) -> Handle:
-    return Handle(*key, {"name": f"{key[0]}-{key[1]}"}, "scripted", isolated=False)
 
 
 def _key(handle: Handle) -> tuple[str, int]:

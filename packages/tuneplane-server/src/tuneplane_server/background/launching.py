@@ -11,10 +11,18 @@ from typing import Any, Protocol
 from tuneplane.contract import words
 from tuneplane.contract.capsule import Capsule
 from tuneplane.contract.jobspec import JobSpec
-from tuneplane_server.executors.port import Executor, Handle, LaunchPlan, LaunchRefusedError, MachinePlan
+from tuneplane_server.domain.placement import PoolRequest
+from tuneplane_server.executors.port import (
+    Executor,
+    Handle,
+    LaunchPlan,
+    LaunchRefusedError,
+    MachinePlan,
+    PoolPlan,
+)
 from tuneplane_server.features.accounts.principal import SCOPES, Principal
 from tuneplane_server.features.jobs.capsule import CapsuleInput, build_capsule, ingest_url, write_capsule
-from tuneplane_server.features.jobs.planning import Planner
+from tuneplane_server.features.jobs.planning import Planner, pool_requests
 from tuneplane_server.features.jobs.tables import AttemptRow, JobRow
 from tuneplane_server.features.packages.service import key_of
 from tuneplane_server.storage.layout import AttemptPaths
@@ -95,6 +103,12 @@ class LaunchPreparer:
             capsule_digest=files[words.CAPSULE_FILE],
             files=files,
             grace=timedelta(seconds=spec.spec.limits.grace) + WIND_UP,
+            pools=tuple(_pool(pool) for pool in pool_requests(spec)),
+            priority=row.priority,
+            max_seconds=row.max_seconds,
+            experiment=row.experiment,
+            owner=row.owner,
+            project=row.project,
         )
 
     def _environment(
@@ -143,6 +157,10 @@ def _machines(attempt: AttemptRow) -> tuple[MachinePlan, ...]:
 def _machine(rank: int, item: dict[str, Any]) -> MachinePlan:
     memory = int(item["memory_gb"] * GIB) or None
     return MachinePlan(rank, item["node"], tuple(item["gpus"]), item["cpus"] or None, memory)
+
+
+def _pool(pool: PoolRequest) -> PoolPlan:
+    return PoolPlan(pool.name, pool.profile, pool.nodes, pool.gpus_per_node, pool.cpus, pool.memory_gb)
 
 
 def _owner(row: JobRow) -> Principal:

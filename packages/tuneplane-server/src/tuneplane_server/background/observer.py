@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,12 +12,15 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from tuneplane.contract.capsule import CapsuleIngest
 from tuneplane_server.background.leases import Lease
 from tuneplane_server.background.loop import Work
-from tuneplane_server.background.writing import RoleWriter, has_condition
-from tuneplane_server.domain.classify import Exit, classify
+from tuneplane_server.background.writing import RoleWriter, condition_of, has_condition
+from tuneplane_server.domain.classify import Exit, classify, names_cause
+from tuneplane_server.domain.executor_queue import is_news, queue_name, seen_in_queue
 from tuneplane_server.domain.members import MemberEnd, follows, verdict_of
+from tuneplane_server.domain.own_queue import is_counted
 from tuneplane_server.domain.phases import Phase, Reason, StopCause, Verdict
-from tuneplane_server.domain.transitions import UNREACHABLE, Event
-from tuneplane_server.executors.port import Executor, Handle, Observation
+from tuneplane_server.domain.transitions import EXECUTOR_QUEUE, EXECUTOR_STARTING, UNREACHABLE, Event
+from tuneplane_server.executors.port import Executor, Handle, Observation, Queued
+from tuneplane_server.features.hardware.service import HardwareService
 from tuneplane_server.features.jobs import repo
 from tuneplane_server.features.jobs.ledger import Also
 from tuneplane_server.features.jobs.tables import JobRow
@@ -40,11 +43,12 @@ class Observer:
         writer: RoleWriter,
         executor: Executor,
         storage: StorageRoot,
+        hardware: HardwareService,
         *,
         interval: float,
         start_timeout: float,
     ) -> None:
-        self._writer, self._executor, self._storage = writer, executor, storage
+        self._writer, self._executor, self._storage, self._hardware = writer, executor, storage, hardware
         self.interval, self._start_timeout = interval, start_timeout
         self._outcomes = OutcomeReader()
 
@@ -72,11 +76,12 @@ class Observer:
             await self._alive(row, lease, observation, outcome)
         else:
             verdict = await self._verdict(row, observation, outcome)
-            if follows(verdict) and 0 < len(observation.members) < len(_handle(row).nodes):
+            some = 0 < len(observation.members) < len(_handle(row).nodes)
+            if some and follows(verdict) and not self._hardware.own_queue:
                 # What the one met whose end it was cannot be asked. When its node is given up, that is known, too.
                 await self._not_seen(row, lease, observation, outcome)
             else:
-                await self._ended(row, lease, verdict, observation.detail, outcome)
+                await self._ended(row, lease, verdict, observation, outcome)
 
     async def _not_seen(
         self, row: JobRow, lease: Lease, observation: Observation, outcome: dict[str, Any] | None
@@ -87,14 +92,55 @@ class Observer:
             await self._draining(row, lease, observation, outcome)
 
     async def _alive(self, row: JobRow, lease: Lease, observation: Observation, outcome: dict[str, Any] | None) -> None:
-        if observation.started and (row.phase == Phase.STARTING or has_condition(row, UNREACHABLE)):
-            await self._writer.apply(row, lease, Event.RUNNING)
+        if observation.started:
+            await self._running(row, lease, observation)
         if outcome is not None:
             await self._draining(row, lease, observation, outcome)
         elif row.phase == Phase.STARTING and not observation.started:
-            await self._start_deadline(row, lease)
+            await self._before_the_start(row, lease, observation)
         else:
             await self._time_limit(row, lease)
+
+    async def _running(self, row: JobRow, lease: Lease, observation: Observation) -> None:
+        handle = _on_real_nodes(_handle(row), observation)
+        if row.phase != Phase.STARTING and handle is None and not has_condition(row, UNREACHABLE):
+            return
+        data = {} if handle is None else {"nodes": ", ".join(dict.fromkeys(handle.nodes))}
+        stored = None if handle is None else handle.to_json()
+        also = self._begin_use(row, observation)
+        await self._writer.apply(row, lease, Event.RUNNING, handle=stored, data=data, also=also)
+
+    def _begin_use(self, row: JobRow, observation: Observation, also: Also | None = None) -> Also | None:
+        """`also`, and before it: what waited in the executor's own queue uses its cards from its start."""
+        if not self._hardware.own_queue or row.phase != Phase.STARTING:
+            return also
+
+        async def begin(session: AsyncSession, job: JobRow) -> None:
+            await self._hardware.begin_use(session, job.id, row.attempt, observation.started_at, row.max_seconds)
+            if also is not None:
+                await also(session, job)
+
+        return begin
+
+    async def _before_the_start(self, row: JobRow, lease: Lease, observation: Observation) -> None:
+        """The executor's own queue may hold it for as long as it likes; what it has let go has to begin."""
+        await self._writer.clear_condition(row, lease, UNREACHABLE)
+        if observation.queued is not None:
+            await self._writer.clear_condition(row, lease, EXECUTOR_STARTING)
+            await self._in_queue(row, lease, observation.queued)
+        elif has_condition(row, EXECUTOR_QUEUE):
+            await self._writer.set_condition(row, lease, EXECUTOR_STARTING, {})
+            queue = {"queue": queue_name(self._executor.name)}
+            await self._writer.apply(row, lease, Event.CONDITION_CLEARED, condition=EXECUTOR_QUEUE, data=queue)
+        else:
+            await self._start_deadline(row, lease, observation)
+
+    async def _in_queue(self, row: JobRow, lease: Lease, queued: Queued) -> None:
+        known = condition_of(row, EXECUTOR_QUEUE)
+        seen = seen_in_queue(self._executor.name, **asdict(queued), now=self._writer.now())
+        since = self._writer.now() if known is None else datetime.fromisoformat(known["since"])
+        if is_news(None if known is None else known["data"], seen, since):
+            await self._writer.apply(row, lease, Event.CONDITION, condition=EXECUTOR_QUEUE, data=seen)
 
     async def _draining(self, row: JobRow, lease: Lease, observation: Observation, outcome: dict[str, Any]) -> None:
         """The trainer has ended, the runner still sends. It has a deadline, so that nothing hangs for ever."""
@@ -103,14 +149,18 @@ class Observer:
             silent = observation.presence == "unknown" or not observation.running
             if len(_handle(row).nodes) > 1 and follows(verdict) and (silent or self._is_fresh(outcome)):
                 return  # the machine whose end it met has not told its own yet
-            await self._writer.apply(row, lease, Event.OUTCOME, verdict=verdict, also=_keep(outcome))
+            also = self._begin_use(row, observation, _keep(outcome))
+            await self._writer.apply(row, lease, Event.OUTCOME, verdict=verdict, also=also)
         elif self._age(row.phase_since) > DRAIN_SECONDS + DRAIN_MARGIN_SECONDS:
             await self._writer.apply(row, lease, Event.OVERDUE)
 
-    async def _start_deadline(self, row: JobRow, lease: Lease) -> None:
-        if self._age(row.phase_since) > self._start_timeout:
+    async def _start_deadline(self, row: JobRow, lease: Lease, observation: Observation) -> None:
+        let_go = condition_of(row, EXECUTOR_STARTING)
+        since = row.phase_since if let_go is None else datetime.fromisoformat(let_go["since"])
+        if self._age(since) > self._start_timeout:
             reason = Reason("start-timeout", {"seconds": int(self._start_timeout)})
-            await self._ended(row, lease, Verdict(Phase.FAILED, reason, from_outcome=False), "", None)
+            verdict = Verdict(Phase.FAILED, reason, from_outcome=False)
+            await self._ended(row, lease, verdict, replace(observation, detail=""), None)
 
     async def _time_limit(self, row: JobRow, lease: Lease) -> None:
         limit = row.max_seconds
@@ -123,20 +173,30 @@ class Observer:
             await self._writer.apply(row, lease, Event.TIME_LIMIT, data={"seconds": limit})
 
     async def _ended(
-        self, row: JobRow, lease: Lease, verdict: Verdict, detail: str, outcome: dict[str, Any] | None
+        self,
+        row: JobRow,
+        lease: Lease,
+        verdict: Verdict,
+        observation: Observation,
+        outcome: dict[str, Any] | None,
     ) -> None:
-        data = {"detail": detail[:1000]} if detail else {}
-        await self._writer.apply(row, lease, Event.ENDED, verdict=verdict, data=data, also=_keep(outcome))
+        data = {"detail": observation.detail[:1000]} if observation.detail else {}
+        also = _keep(outcome)
+        if observation.started_at is not None or outcome is not None:  # it began and ended between two looks
+            also = self._begin_use(row, observation, also)
+        await self._writer.apply(row, lease, Event.ENDED, verdict=verdict, data=data, also=also)
 
     async def _verdict(self, row: JobRow, observation: Observation, outcome: dict[str, Any] | None) -> Verdict:
-        nodes, cause = _handle(row).nodes, _stop_cause(row)
-        if len(nodes) < 2:
-            verdict = classify(observation.exit or _NO_EXIT, outcome, cause, observation.output)
-            return _with_limit(verdict, row)
+        nodes, cause, end = _handle(row).nodes, _stop_cause(row), observation.exit or _NO_EXIT
+        # What the executor's own queue ended as a whole says more than what each of its machines met.
+        if len(nodes) < 2 or (self._hardware.own_queue and names_cause(end)):
+            return _with_limit(classify(end, outcome, cause, observation.output), row)
         known = {0: outcome} | {rank: await self._outcome(row, rank) for rank in range(1, len(nodes))}
         outcomes = {rank: record for rank, record in known.items() if record is not None}
         ended = {member.rank: member for member in observation.members}
         speaking = {rank: MemberEnd(rank, nodes[rank], _NO_EXIT) for rank in outcomes}
+        if not speaking and not ended:  # it ended before any of its machines began
+            return _with_limit(classify(end, None, cause, observation.output), row)
         return _with_limit(verdict_of(list((speaking | ended).values()), outcomes, cause), row)
 
     async def _outcome(self, row: JobRow, rank: int = 0) -> dict[str, Any] | None:
@@ -172,6 +232,13 @@ def _keep(outcome: dict[str, Any] | None) -> Also | None:
 def _handle(row: JobRow) -> Handle:
     assert row.handle is not None
     return Handle.from_json(row.handle)
+
+
+def _on_real_nodes(handle: Handle, observation: Observation) -> Handle | None:
+    """The handle with the machines that the executor chose; None when they are not known, or were before."""
+    if len(observation.nodes) != len(handle.nodes) or not any(map(is_counted, handle.nodes)):
+        return None
+    return replace(handle, nodes=observation.nodes)
 
 
 def _stop_cause(row: JobRow) -> StopCause | None:

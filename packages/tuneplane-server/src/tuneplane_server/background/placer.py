@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from tuneplane_server.background.leases import BACKOFF_FIRST, BACKOFF_MOST, Lease
 from tuneplane_server.background.loop import Work
 from tuneplane_server.background.writing import RoleWriter
+from tuneplane_server.domain.executor_queue import queue_name
 from tuneplane_server.domain.line import Placement
 from tuneplane_server.domain.placement import Assignment
 from tuneplane_server.domain.quotas import Want, blocked
@@ -99,12 +100,16 @@ class Placer:
             values = {"placement": placement_json(placement.assignments)}
             await repo.write_attempt(session, job.id, placement.attempt, values)
 
-        names = ", ".join(sorted({item.node for item in placement.assignments}))
         try:
-            if await self._writer.apply(row, lease, Event.PLACED, data={"nodes": names}, also=hold):
+            if await self._writer.apply(row, lease, Event.PLACED, data=self._where(placement), also=hold):
                 await self._writer.show_works_again(row, lease)
         except (_GoneError, IntegrityError):  # another plan, made from what this one did not know yet
             self._wakeups.notify("placer")
+
+    def _where(self, placement: Placement) -> dict[str, str]:
+        if self._hardware.own_queue:
+            return {"queue": queue_name(self._hardware.own_queue)}
+        return {"nodes": ", ".join(sorted({item.node for item in placement.assignments}))}
 
     async def _check_quota(self, session: AsyncSession, job: JobRow, placement: Placement) -> None:
         now = self._writer.now()

@@ -69,6 +69,7 @@ def build_roles(services: Services) -> BackgroundRoles:
         writer,
         executor,
         services.storage,
+        services.hardware,
         interval=settings.observe_seconds,
         start_timeout=settings.start_timeout_seconds,
     )

@@ -103,5 +103,10 @@ def guard_of(row: JobRow, lease: Lease) -> Guard:
     return Guard(row.attempt, partial(still_held, lease=lease))
 
 
+def condition_of(row: JobRow, condition: str) -> dict[str, Any] | None:
+    """{type, since, data} of a condition that the row has."""
+    return next((item for item in row.conditions if item["type"] == condition), None)
+
+
 def has_condition(row: JobRow, condition: str) -> bool:
-    return any(item["type"] == condition for item in row.conditions)
+    return condition_of(row, condition) is not None

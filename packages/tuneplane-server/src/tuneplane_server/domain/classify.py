@@ -60,6 +60,11 @@ def classify(end: Exit, outcome: Mapping[str, Any] | None, stop_cause: StopCause
     return Verdict(Phase.FAILED, _by_exit(end, log_tail), from_outcome=False)
 
 
+def names_cause(end: Exit) -> bool:
+    """Whether the executor itself says what put an end to it."""
+    return end.oom_killed or end.cause in REASONS
+
+
 def _by_outcome(end: Exit, outcome: Mapping[str, Any], stop_cause: StopCause | None, log_tail: str) -> Verdict:
     result = outcome["result"]
     if result == "succeeded":
@@ -67,7 +72,7 @@ def _by_outcome(end: Exit, outcome: Mapping[str, Any], stop_cause: StopCause | N
     if result == "cancelled":
         if stop_cause is not None:
             return _stopped(stop_cause, from_outcome=True)
-        return Verdict(Phase.FAILED, _by_cause(end, _facts(outcome)) or Reason("interrupted", _facts(outcome)), True)
+        return Verdict(Phase.FAILED, _by_machine(end, _facts(outcome)) or Reason("interrupted", _facts(outcome)), True)
     return Verdict(Phase.FAILED, _failure(end, outcome, log_tail), from_outcome=True)
 
 

@@ -13,6 +13,8 @@ CONDITIONS: dict[str, str] = {
     "stopping": N_("the run was told to stop and has its grace time"),
     "retry-pending": N_("a further attempt begins as soon as this one is cleared away"),
     "handler-failing": N_("the console fails again and again to move this run on ({error}); it tries again later"),
+    "executor-queue": N_("the run waits in the queue of {queue}, which decides when it starts"),
+    "executor-starting": N_("the executor has chosen machines for the run and prepares its start there"),
     "launch-delayed": N_("the executor cannot start the run for now: {detail}"),
     "cleanup-delayed": N_("the executor cannot confirm that everything of this run is gone; its GPUs stay held"),
     "stalled": N_(

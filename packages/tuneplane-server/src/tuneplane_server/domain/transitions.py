@@ -33,6 +33,9 @@ from tuneplane_server.domain.phases import (
 )
 
 UNREACHABLE, STOPPING, LAUNCH_DELAYED = "unreachable", "stopping", "launch-delayed"
+# Launched, and not begun: the executor's own queue holds it, or has let it go.
+EXECUTOR_QUEUE, EXECUTOR_STARTING = "executor-queue", "executor-starting"
+_BEFORE_THE_START = (EXECUTOR_QUEUE, EXECUTOR_STARTING)
 # The conditions that a terminal phase may have.
 AFTER_THE_END = frozenset({"cleanup-delayed", "logs-delayed", "handler-failing"})
 PAUSED = "paused"  # the reason of an attempt that was stopped so that the job can wait
@@ -67,7 +70,9 @@ class Evidence:
     """What is known with an event; each event uses what its rule names."""
 
     time: datetime
-    handle: Mapping[str, Any] | None = None  # LAUNCHED
+    handle: Mapping[str, Any] | None = (
+        None  # LAUNCHED; RUNNING, where the executor says only then which machines it is on
+    )
     verdict: Verdict | None = None  # OUTCOME, ENDED
     condition: str = ""  # CONDITION, CONDITION_CLEARED
     stop_cause: StopCause | None = None  # POLICY_STOP
@@ -124,7 +129,10 @@ def _running(job: JobState, event: Event, evidence: Evidence) -> Result:
     if job.phase.terminal or job.phase is Phase.QUEUED or job.cleanup is not Cleanup.NONE:
         return Ignored(event, f"phase-{job.phase}")
     seen = _without_condition(job, UNREACHABLE)
+    if evidence.handle is not None and job.handle is not None and evidence.handle != job.handle:
+        seen = replace(seen, handle=dict(evidence.handle))
     if job.phase is Phase.STARTING:
+        seen = _begun(seen)
         return Change(
             replace(_in_phase(seen, Phase.RUNNING, evidence), started_at=seen.started_at or evidence.time), event
         )
@@ -142,7 +150,7 @@ def _outcome(job: JobState, event: Event, evidence: Evidence) -> Result:
     if job.phase not in (Phase.STARTING, Phase.RUNNING):
         return Ignored(event, f"phase-{job.phase}")
     assert evidence.verdict is not None
-    seen = _in_phase(_without_condition(job, UNREACHABLE), Phase.FINISHING, evidence)
+    seen = _in_phase(_begun(_without_condition(job, UNREACHABLE)), Phase.FINISHING, evidence)
     return Change(replace(seen, verdict=evidence.verdict, started_at=job.started_at or evidence.time), event)
 
 
@@ -150,7 +158,7 @@ def _ended(job: JobState, event: Event, evidence: Evidence) -> Result:
     if job.phase.terminal or job.phase is Phase.QUEUED or job.cleanup is not Cleanup.NONE:
         return Ignored(event, f"phase-{job.phase}")
     assert evidence.verdict is not None
-    seen = job
+    seen = _begun(job)
     for over in (UNREACHABLE, LAUNCH_DELAYED, STOPPING):
         seen = _without_condition(seen, over)
     ended = seen if seen.phase is Phase.FINISHING else _in_phase(seen, Phase.FINISHING, evidence)
@@ -280,7 +288,11 @@ def _condition(job: JobState, event: Event, evidence: Evidence) -> Result:
     """What a look saw just before the end would stay on the job for good: only clearing it away may still have its troubles."""
     if job.phase.terminal and evidence.condition not in AFTER_THE_END:
         return Ignored(event, f"phase-{job.phase}")
+    if evidence.condition in _BEFORE_THE_START and job.phase is not Phase.STARTING:
+        return Ignored(event, f"phase-{job.phase}")
     seen = _with_condition(job, evidence.condition, evidence)
+    if seen is job and evidence.condition == EXECUTOR_QUEUE:
+        seen = _with_news(job, EXECUTOR_QUEUE, evidence)
     return UNCHANGED if seen is job else Change(seen, event)
 
 
@@ -358,6 +370,20 @@ def _with_condition(job: JobState, kind: str, evidence: Evidence) -> JobState:
         return job
     condition = Condition(kind, evidence.time, dict(evidence.data))
     return replace(job, conditions=(*job.conditions, condition))
+
+
+def _with_news(job: JobState, kind: str, evidence: Evidence) -> JobState:
+    """The same condition, of which more or something else is known now; the same object when it is not."""
+    data = dict(evidence.data)
+    known = tuple(replace(item, data=data) if item.type == kind else item for item in job.conditions)
+    return job if known == job.conditions else replace(job, conditions=known)
+
+
+def _begun(job: JobState) -> JobState:
+    """It waits for its start no more."""
+    for kind in _BEFORE_THE_START:
+        job = _without_condition(job, kind)
+    return job
 
 
 def _without_condition(job: JobState, kind: str) -> JobState:

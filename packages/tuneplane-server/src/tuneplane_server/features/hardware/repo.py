@@ -6,7 +6,21 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Float, Integer, cast, delete, extract, func, or_, select, text, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Float,
+    Integer,
+    case,
+    cast,
+    delete,
+    extract,
+    func,
+    or_,
+    select,
+    text,
+    tuple_,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.domain.placement import Assignment
@@ -110,10 +124,17 @@ async def all_holds(session: AsyncSession) -> list[HoldRow]:
 # --- uses -------------------------------------------------------------------------------------------------------------
 
 
+async def pending_use(session: AsyncSession, job_id: str, attempt: int) -> GpuUseRow | None:
+    """The use of an attempt that has not begun yet."""
+    row = await session.get(GpuUseRow, (job_id, attempt))
+    return row if row is not None and row.pending and row.ended_at is None else None
+
+
 async def end_use(session: AsyncSession, job_id: str, attempt: int, now: datetime) -> None:
-    """Settle a use. One that has ended stays as it is."""
+    """Settle a use. One that has ended stays as it is; one that never began was of no length."""
     mine = (GpuUseRow.job_id == job_id, GpuUseRow.attempt == attempt, GpuUseRow.ended_at.is_(None))
-    await session.execute(update(GpuUseRow).where(*mine).values(ended_at=now))
+    begun = case((GpuUseRow.pending, now), else_=GpuUseRow.started_at)
+    await session.execute(update(GpuUseRow).where(*mine).values(ended_at=now, started_at=begun, pending=False))
 
 
 async def uses(
@@ -152,9 +173,9 @@ async def settled_uses(
 
 
 async def recent_uses(session: AsyncSession, since: datetime) -> list[tuple[str, int, datetime, datetime | None]]:
-    """(owner, cards, start, end) of uses that have cards and are live or ended after `since`."""
+    """(owner, cards, start, end) of uses that have cards and are live or ended after `since`; not of those that have not begun."""
     query = select(GpuUseRow.owner_id, GpuUseRow.gpus, GpuUseRow.started_at, GpuUseRow.ended_at).where(
-        or_(GpuUseRow.ended_at.is_(None), GpuUseRow.ended_at > since), GpuUseRow.gpus > 0
+        or_(GpuUseRow.ended_at.is_(None), GpuUseRow.ended_at > since), GpuUseRow.gpus > 0, ~GpuUseRow.pending
     )
     rows = await session.execute(query)
     return [(owner, gpus, begun, ended) for owner, gpus, begun, ended in rows]

@@ -13,9 +13,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.domain.fair_share import HALF_LIFE, faded_use
+from tuneplane_server.domain.own_queue import is_counted
 from tuneplane_server.domain.placement import Assignment, Hold, Machine, NoRoom, PoolRequest, free_rooms, place
 from tuneplane_server.domain.quotas import Use
-from tuneplane_server.executors.port import Executor, ExecutorUnreachableError, NodeInfo
+from tuneplane_server.executors.port import Executor, ExecutorUnreachableError, GpuInfo, NodeInfo
 from tuneplane_server.features.hardware import repo
 from tuneplane_server.features.hardware.figures import GPU, MACHINE, Latest
 from tuneplane_server.features.hardware.tables import GpuUseRow
@@ -78,6 +79,11 @@ class HardwareService:
         self._changes = 0
         self._past_use: tuple[datetime, list[tuple[str, datetime, float]]] | None = None
 
+    @property
+    def own_queue(self) -> str:
+        """The executor's name where it has a queue of its own; empty where ours is the only one."""
+        return self._executor.name if self._executor.capabilities().own_queue else ""
+
     async def nodes(self) -> list[NodeInfo]:
         """The machines, at most `INVENTORY_SECONDS` old; the last known ones while the executor is away."""
         async with self._lock:
@@ -124,19 +130,19 @@ class HardwareService:
     async def hold(
         self, session: AsyncSession, holder: Holder, assignments: Sequence[Assignment], nodes: Sequence[NodeInfo]
     ) -> bool:
-        """Hold what a plan assigns and begin its use, in the running transaction, under the placement lock.
+        """Hold what a plan assigns and begin its use, in the running transaction, under the placement lock. What is only counted,
+        for the executor's own queue, is pending until `begin_use`.
 
         False, and nothing is held, when CPUs or memory of the assignment were taken meanwhile, or a node gets no work any more; a
         card that somebody holds raises `IntegrityError`: the table itself is the guard.
         """
         used = await repo.held_cpus(session)
         room = {node.name: (node.cpus, node.memory_gb) for node in nodes if node.placeable}
-        for item in assignments:
+        placed = [item for item in assignments if not is_counted(item.node)]
+        for item in placed:
             cpus, memory = used.get(item.node, (0.0, 0.0))
             used[item.node] = (cpus + item.cpus, memory + item.memory_gb)
-        if any(
-            not _within(used[item.node], room.get(item.node)) for item in assignments if item.cpus or item.memory_gb
-        ):
+        if any(not _within(used[item.node], room.get(item.node)) for item in placed if item.cpus or item.memory_gb):
             return False
         now = self._clock.now()
         await repo.hold(session, holder.job_id, holder.attempt, assignments, now)
@@ -151,9 +157,24 @@ class HardwareService:
                 started_at=now,
                 reserved_until=limit,
                 ended_at=None,
+                pending=len(placed) < len(assignments),
             )
         )
         return True
+
+    async def begin_use(
+        self, session: AsyncSession, job_id: str, attempt: int, seen: datetime | None, max_seconds: int | None
+    ) -> None:
+        """The executor's own queue has let the attempt go: its use counts from now, or from `seen`, when it began by the executor's
+        clock. Nothing for a use that has begun; may be repeated.
+        """
+        use = await repo.pending_use(session, job_id, attempt)
+        if use is None:
+            return
+        now = self._clock.now()
+        use.started_at = now if seen is None else min(max(seen, use.started_at), now)
+        use.reserved_until = None if max_seconds is None else use.started_at + timedelta(seconds=max_seconds)
+        use.pending = False
 
     async def release(self, session: AsyncSession, job_id: str, attempt: int) -> None:
         """Only after the executor confirmed that nothing of the attempt is left. Settles its use as well."""
@@ -193,21 +214,12 @@ class HardwareService:
         owner_ids: Collection[str] | None = None,
         project_ids: Collection[str] | None = None,
     ) -> list[GpuUse]:
-        """Live uses and those that ended after `since`, of any of these owners or projects (None: of all)."""
+        """Live uses and those that ended after `since`, of any of these owners or projects (None: of all). What has not begun
+        counts as if it began now: its cards are taken, its longest time is reserved, and nothing of it is used.
+        """
         rows = await repo.uses(session, since, owner_ids=owner_ids, project_ids=project_ids)
-        return [
-            GpuUse(
-                row.gpus,
-                row.started_at,
-                row.reserved_until,
-                row.ended_at,
-                row.job_id,
-                row.attempt,
-                row.owner_id,
-                row.project_id,
-            )
-            for row in rows
-        ]
+        now = self._clock.now()
+        return [_use(row, now - row.started_at if row.pending else timedelta()) for row in rows]
 
     async def settled_uses(
         self, session: AsyncSession, since: datetime, until: datetime
@@ -249,12 +261,19 @@ class HardwareService:
         }
 
 
+def _use(row: GpuUseRow, waited: timedelta) -> GpuUse:
+    """`waited`: how much later than at its placement it begins."""
+    until = None if row.reserved_until is None else row.reserved_until + waited
+    of = (row.job_id, row.attempt, row.owner_id, row.project_id)
+    return GpuUse(row.gpus, row.started_at + waited, until, row.ended_at, *of)
+
+
 def _profile(name: str, nodes: Sequence[NodeInfo], held: dict[str, set[int]]) -> Profile:
     if name == CPU_PROFILE:
         mine = [(node, ()) for node in nodes]
     else:
         mine = [(node, cards) for node in nodes if (cards := tuple(gpu for gpu in node.gpus if gpu.profile == name))]
-    free = sum(1 for node, cards in mine if node.placeable for gpu in cards if gpu.index not in held.get(node.name, ()))
+    free = sum(_free(node, cards, held.get(node.name, set())) for node, cards in mine if node.placeable)
     return Profile(
         name=name,
         gpus_per_node=max((len(cards) for _node, cards in mine), default=0),
@@ -265,6 +284,13 @@ def _profile(name: str, nodes: Sequence[NodeInfo], held: dict[str, set[int]]) ->
         memory_gb=max((node.memory_gb for node, _cards in mine), default=0),
         simulated=any(gpu.simulated for _node, cards in mine for gpu in cards),
     )
+
+
+def _free(node: NodeInfo, cards: Sequence[GpuInfo], held: set[int]) -> int:
+    """How many of these cards of the node nobody has: by the backend's own word where it gives one, else by our holds."""
+    if node.gpus_used is not None:
+        return min(len(cards), max(0, len(node.gpus) - node.gpus_used))
+    return sum(gpu.index not in held for gpu in cards)
 
 
 def machines_of(nodes: Sequence[NodeInfo]) -> list[Machine]:

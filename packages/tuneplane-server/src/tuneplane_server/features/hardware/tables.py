@@ -10,7 +10,18 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Double, Float, ForeignKey, Index, Integer, LargeBinary, String, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Double,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    UniqueConstraint,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
 from tuneplane_server.db.base import Base, JsonText, UtcDateTime
@@ -44,7 +55,10 @@ class CpuHoldRow(Base):
 
 
 class GpuUseRow(Base):
-    """How many cards an attempt has held, from when to when. `reserved_until`: as long as it may run, None without a limit."""
+    """How many cards an attempt has held, from when to when. `reserved_until`: as long as it may run, None without a limit.
+
+    `pending`: it has none yet, the executor's own queue holds it; its times are those of its placement until it begins.
+    """
 
     __tablename__ = "gpu_uses"
 
@@ -56,6 +70,7 @@ class GpuUseRow(Base):
     started_at: Mapped[datetime] = mapped_column(UtcDateTime)
     reserved_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
     ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    pending: Mapped[bool] = mapped_column(Boolean, default=False)
 
     __table_args__ = (
         Index("ix_gpu_uses_ended_at", "ended_at"),

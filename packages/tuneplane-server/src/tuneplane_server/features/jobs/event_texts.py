@@ -8,6 +8,8 @@ from typing import Any
 from tuneplane.i18n import N_, _
 from tuneplane_server.domain.conditions import condition_message
 from tuneplane_server.domain.reasons import REASONS, fill
+from tuneplane_server.domain.transitions import EXECUTOR_QUEUE
+from tuneplane_server.features.queue.executor_texts import in_queue_text
 
 _TEXTS = {
     "submitted": N_("submitted by {actor}"),
@@ -40,6 +42,8 @@ _TEXTS = {
 }
 
 
+_PASSED_ON = N_("passed on to the queue of {queue}, which decides when it starts")
+_RUNNING_ON = N_("seen running on {nodes}")
 _RETRIED_AT_ONCE = N_("a further attempt is queued, and starts as soon as it is its turn")
 _ENOUGH = {
     "repeated": N_("it ended {count} times in a row for this reason without having come any further: no further attempt is made"),
@@ -56,8 +60,7 @@ def event_text(kind: str, data: Mapping[str, Any], ignored: bool) -> str:
     """The sentence of an event, in the reader's language."""
     if kind in ("condition", "condition-cleared"):
         name = str(data.get("condition", ""))
-        known = condition_message(name, data)
-        said = fill(_(known), data) if known else name
+        said = condition_text(name, data) if kind == "condition" else _condition(name, data)
         text = said if kind == "condition" else _("no longer: {condition}").format(condition=said)
     else:
         text = fill(_(_text_of(kind, data)), data) if kind in _TEXTS else kind
@@ -70,6 +73,16 @@ def event_text(kind: str, data: Mapping[str, Any], ignored: bool) -> str:
     return _("ignored: {event}").format(event=text) if ignored else text
 
 
+def condition_text(name: str, data: Mapping[str, Any]) -> str:
+    """What is true of a job for now; a condition that a later version wrote shows as it is."""
+    return in_queue_text(data) if name == EXECUTOR_QUEUE else _condition(name, data)
+
+
+def _condition(name: str, data: Mapping[str, Any]) -> str:
+    known = condition_message(name, data)
+    return fill(_(known), data) if known else name
+
+
 _REMOVED = {
     "metrics": N_("its metrics were removed: the project keeps them no longer"),
     "samples": N_("its samples were removed: the project keeps no more of them"),
@@ -79,4 +92,8 @@ _REMOVED = {
 def _text_of(kind: str, data: Mapping[str, Any]) -> str:
     if kind == "telemetry-removed" and data.get("kind") in _REMOVED:
         return _REMOVED[data["kind"]]
+    if kind == "placed" and data.get("queue"):
+        return _PASSED_ON
+    if kind == "running" and data.get("nodes"):
+        return _RUNNING_ON
     return _RETRIED_AT_ONCE if kind == "retried" and not data.get("seconds") else _TEXTS[kind]

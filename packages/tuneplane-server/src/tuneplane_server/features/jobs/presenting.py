@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.domain.phases import LIVE, Phase
+from tuneplane_server.domain.transitions import EXECUTOR_QUEUE
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.query import JobQuery
 from tuneplane_server.features.jobs.repo import BriefAttempt
@@ -16,7 +17,7 @@ from tuneplane_server.features.jobs.state import held_back
 from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.features.jobs.views import JobLinks, JobView, job_view
 from tuneplane_server.features.queue.service import Asked
-from tuneplane_server.features.queue.views import WaitingView, waiting_view
+from tuneplane_server.features.queue.views import WaitingView, executor_view, waiting_view
 
 if TYPE_CHECKING:
     from tuneplane_server.features.jobs.service import Pools
@@ -84,9 +85,17 @@ async def _listed(services: Services, rows: Sequence[JobRow], pools: Pools, besi
 
 
 async def _waits(services: Services, rows: Sequence[JobRow]) -> dict[str, WaitingView]:
-    """Run -> why it waits, of those that are queued."""
+    """Run -> why it waits: of those that are queued, here or in the executor's own queue."""
+    waits = {row.id: view for row in rows if (view := _in_executor_queue(row)) is not None}
     asked = [Asked(row.id, row.attempt, held_back(row)) for row in rows if row.phase == Phase.QUEUED]
     if not asked:
-        return {}
+        return waits
     made = await services.queue.recent(asked)
-    return {job.job_id: waiting_view(made, wait) for job in asked if (wait := made.wait(job.job_id)) is not None}
+    return waits | {
+        job.job_id: waiting_view(made, wait) for job in asked if (wait := made.wait(job.job_id)) is not None
+    }
+
+
+def _in_executor_queue(row: JobRow) -> WaitingView | None:
+    data = next((item["data"] for item in row.conditions if item["type"] == EXECUTOR_QUEUE), None)
+    return None if data is None else executor_view(data, row.demand)

@@ -10,10 +10,10 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from tuneplane.i18n import _
-from tuneplane_server.domain.conditions import condition_message
+from tuneplane_server.domain.own_queue import real_nodes
 from tuneplane_server.domain.phases import TERMINAL
 from tuneplane_server.domain.reasons import REASONS, fill
-from tuneplane_server.features.jobs.event_texts import event_text, why_no_more
+from tuneplane_server.features.jobs.event_texts import condition_text, event_text, why_no_more
 from tuneplane_server.features.jobs.repo import BriefAttempt
 from tuneplane_server.features.jobs.resume_points import ResumePoint, point_at
 from tuneplane_server.features.jobs.tables import AttemptRow, JobEventRow, JobRow
@@ -87,8 +87,9 @@ class RuntimeView(BaseModel):
 
 
 class JobView(BaseModel):
-    """`paused`: held back, or being stopped for that. `not_before`: the next attempt rests until then. `followers` and
-    `resume_point` (where it would go on) are None in listings and, the latter, while it runs.
+    """`paused`: held back, or being stopped for that. `not_before`: the next attempt rests until then. `nodes`: the machines of the
+    current attempt, in the order of their ranks, each once; empty as long as they are not known. `followers` and `resume_point`
+    (where it would go on) are None in listings and, the latter, while it runs.
     """
 
     id: str
@@ -116,6 +117,7 @@ class JobView(BaseModel):
     finished_at: datetime | None
     pools: list[dict[str, Any]]
     simulated: bool
+    nodes: list[str]
     runtime: RuntimeView
     waiting: WaitingView | None
     latest: dict[str, Any]
@@ -177,6 +179,7 @@ def job_view(
         finished_at=row.finished_at,
         pools=row.spec["spec"]["resources"]["pools"] if pools is None else list(pools),
         simulated=row.simulated,
+        nodes=list(real_nodes((row.handle or {}).get("nodes", ()))),
         runtime=_runtime_view(row),
         waiting=waiting,
         latest=latest or {},
@@ -202,11 +205,6 @@ def reason_view(stored: dict[str, Any] | None) -> ReasonView | None:
     )
 
 
-def condition_text(stored: dict[str, Any]) -> str:
-    text = condition_message(stored["type"], stored["data"])
-    return stored["type"] if text is None else fill(_(text), stored["data"])
-
-
 def event_view(row: JobEventRow) -> EventView:
     return EventView(
         seq=row.seq,
@@ -222,7 +220,7 @@ def event_view(row: JobEventRow) -> EventView:
 
 def _condition_view(stored: dict[str, Any]) -> ConditionView:
     since = datetime.fromisoformat(stored["since"])
-    return ConditionView(type=stored["type"], since=since, text=condition_text(stored))
+    return ConditionView(type=stored["type"], since=since, text=condition_text(stored["type"], stored["data"]))
 
 
 def _runtime_view(row: JobRow) -> RuntimeView:

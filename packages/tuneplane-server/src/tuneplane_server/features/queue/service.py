@@ -62,7 +62,7 @@ class RoomFacts(NamedTuple):
 @dataclass(frozen=True)
 class PlanOf:
     """A plan and what it was made from. `nodes`: as the executor knows them. `mark`: of what the database held; as long as that
-    has this mark, the plan holds until `holds_until`.
+    has this mark, the plan holds until `holds_until`. `own_queue`: as of `HardwareService`.
     """
 
     made_at: datetime
@@ -73,6 +73,7 @@ class PlanOf:
     nodes: Sequence[NodeInfo]
     mark: Hashable
     holds_until: datetime
+    own_queue: str = ""
     _once: dict[Hashable, Any] = field(default_factory=dict)
 
     def room_for(self, pools: Sequence[PoolRequest]) -> RoomFacts:
@@ -185,10 +186,29 @@ class QueueService:
             ends_at = None if job is None else latest_end(item.since, job.started_at, job.max_seconds, now)
             live.append(Live(item.job_id, job.owner if job else "", item.holds, ends_at))
         machines = {machine.name: machine for machine in machines_of(nodes)}
-        steps = in_steps(now, waiting, live, list(machines.values()), accounts, use, drained=drained)
+        steps = in_steps(
+            now,
+            waiting,
+            live,
+            list(machines.values()),
+            accounts,
+            use,
+            drained=drained,
+            own_queue=self._hardware.own_queue,
+        )
         plan = await in_slices(steps, self._callers)
         until = _holds_until(now, waiting, live, limited=bool(accounts))
-        return PlanOf(now, plan, {job.job_id: job for job in waiting}, live, machines, nodes, mark, until)
+        return PlanOf(
+            now,
+            plan,
+            {job.job_id: job for job in waiting},
+            live,
+            machines,
+            nodes,
+            mark,
+            until,
+            self._hardware.own_queue,
+        )
 
     async def _mark(self, session: AsyncSession) -> Hashable:
         """Of all that a plan is made from and that the database holds."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tuneplane.i18n import N_, _
+from tuneplane_server.domain.executor_queue import queue_name
 from tuneplane_server.domain.line import Wait, Waiting, WaitKind
 from tuneplane_server.domain.placement import PoolRequest
 from tuneplane_server.domain.queue_facts import FreeOnNode, Holder
@@ -24,7 +25,7 @@ _QUOTA = {
 
 @dataclass(frozen=True)
 class Told:
-    """All that the sentence is made of. `more_holders`: beside `holders`."""
+    """All that the sentence is made of. `more_holders`: beside `holders`; `own_queue`: the executor that has one, empty for none."""
 
     wait: Wait
     job: Waiting
@@ -32,6 +33,7 @@ class Told:
     holders: Sequence[Holder]
     more_holders: int
     now: datetime
+    own_queue: str = ""
 
 
 def waiting_text(told: Told) -> str:
@@ -43,6 +45,14 @@ def needs_text(pools: Sequence[PoolRequest]) -> str:
     return " + ".join(_need(pool) for pool in pools)
 
 
+def _next(told: Told) -> str:
+    if not told.own_queue:
+        return _("it is its turn: it starts in a moment")
+    return _("it is its turn: it goes to the queue of {queue} in a moment, which decides when it starts").format(
+        queue=queue_name(told.own_queue)
+    )
+
+
 def _room(told: Told) -> str:
     wait = told.wait
     clauses = [_("needs {needs}").format(needs=needs_text(told.job.pools)), _free(told)]
@@ -50,12 +60,12 @@ def _room(told: Told) -> str:
         clauses.append(_held(told))
     clauses.append(_("number {position} in line").format(position=wait.position))
     if wait.estimate is not None:
-        clauses.append(_("starts at {time} at the latest").format(time=_time(wait.estimate, told.now)))
-    return _joined(clauses)
+        clauses.append(_("starts at {time} at the latest").format(time=time_text(wait.estimate, told.now)))
+    return joined(clauses)
 
 
 def _turn(told: Told) -> str:
-    return _joined(
+    return joined(
         [
             _("needs {needs}").format(needs=needs_text(told.job.pools)),
             _("it would fit now, but would put back run {run}, which stands before it").format(run=told.wait.behind),
@@ -83,18 +93,18 @@ def _quota(told: Told) -> str:
             _("needs {needs}").format(needs=needs_text(told.job.pools)),
         ]
     if block.until is not None:
-        clauses.append(_("the count begins anew at {time}").format(time=_time(block.until, told.now)))
-    return _joined(clauses)
+        clauses.append(_("the count begins anew at {time}").format(time=time_text(block.until, told.now)))
+    return joined(clauses)
 
 
 def _resting(told: Told) -> str:
     assert told.job.not_before is not None
-    time = _time(told.job.not_before, told.now)
+    time = time_text(told.job.not_before, told.now)
     return _("attempt {attempt} rests until {time} before it starts").format(attempt=told.job.attempt, time=time)
 
 
 _TEXTS: dict[WaitKind, Callable[[Told], str]] = {
-    WaitKind.NEXT: lambda told: _("it is its turn: it starts in a moment"),
+    WaitKind.NEXT: _next,
     WaitKind.CARDS: _room,
     WaitKind.CPUS: _room,
     WaitKind.TURN: _turn,
@@ -149,13 +159,13 @@ def _held(told: Told) -> str:
     return _("held by {runs}").format(runs=_listed(runs))
 
 
-def _time(time: datetime, now: datetime) -> str:
+def time_text(time: datetime, now: datetime) -> str:
     """In UTC: the server does not know where its reader is."""
     pattern = "%H:%M UTC" if time.astimezone(UTC).date() == now.astimezone(UTC).date() else "%Y-%m-%d %H:%M UTC"
     return time.astimezone(UTC).strftime(pattern)
 
 
-def _joined(clauses: Iterable[str]) -> str:
+def joined(clauses: Iterable[str]) -> str:
     return _("; ").join(clauses)
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from pydantic import BaseModel
 
 from tuneplane_server.domain.line import Wait, WaitKind
 from tuneplane_server.domain.placement import PoolRequest
+from tuneplane_server.features.queue.executor_texts import in_queue_text, time_of
 from tuneplane_server.features.queue.service import PlanOf, RoomFacts, wanted_of
 from tuneplane_server.features.queue.texts import Told, waiting_text
 
+IN_EXECUTOR_QUEUE = "executor"
 _WANTS_ROOM = (WaitKind.CARDS, WaitKind.CPUS, WaitKind.TURN)
 
 
@@ -47,8 +50,9 @@ class HolderView(BaseModel):
 class WaitingView(BaseModel):
     """Why a job does not run yet. `position`: in line, from 1, null for who does not stand in it; `ahead`: how many before.
 
-    `kind`: next, cards, cpus, turn, quota, paused, awaiting-approval, resting, machines, drained. `free` and `held_by` are told
-    where room is what is missing. `estimate`: when it starts at the latest as far as anybody knows, null when nobody does.
+    `kind`: next, cards, cpus, turn, quota, paused, awaiting-approval, resting, machines, drained, executor. `free` and `held_by`
+    are told where room is what is missing. `estimate`: when it starts at the latest as far as anybody knows, null when nobody does.
+    `executor`: it stands in the executor's own queue (Slurm's), which gives position and estimate where it knows them.
     """
 
     kind: str
@@ -92,13 +96,28 @@ def waiting_view(made: PlanOf, wait: Wait) -> WaitingView:
         free, held_by = made.once(("shown", wanted_of(job.pools)), partial(_shown, room, cards=job.gpus > 0))
     return WaitingView(
         kind=str(wait.kind),
-        text=waiting_text(Told(wait, job, room.free, room.holders, room.more, made.made_at)),
+        text=waiting_text(Told(wait, job, room.free, room.holders, room.more, made.made_at, made.own_queue)),
         position=wait.position,
         ahead=None if wait.position is None else wait.position - 1,
         needs=made.once(("needs", job.pools), partial(needs_view, job.pools)),
         free=free,
         held_by=held_by,
         estimate=wait.estimate,
+    )
+
+
+def executor_view(data: Mapping[str, Any], demand: Sequence[Mapping[str, Any]]) -> WaitingView:
+    """Of a run in the executor's own queue. `data`: of its condition `executor-queue`; `demand`: `JobRow.demand`."""
+    position = data.get("position")
+    return WaitingView(
+        kind=IN_EXECUTOR_QUEUE,
+        text=in_queue_text(data),
+        position=position,
+        ahead=None if position is None else position - 1,
+        needs=needs_view([PoolRequest(**pool) for pool in demand]),
+        free=[],
+        held_by=[],
+        estimate=time_of(data.get("starts_at")),
     )
 
 
