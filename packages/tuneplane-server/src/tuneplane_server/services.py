@@ -307,6 +307,7 @@ class Services:
             self.run_outputs,
             self.usage,
             self.registry,
+            self.slurm,
         )
 
     @cached_property

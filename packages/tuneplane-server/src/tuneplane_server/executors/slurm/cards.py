@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tuneplane.i18n import _
@@ -66,13 +66,24 @@ def node_infos(nodes: Sequence[SlurmNode], partitions: Sequence[Partition], rule
     """The machines of the partitions that jobs can go to, in the language of the context."""
     ours = names_of_partitions(rules, partitions)
     up = {item.name for item in partitions if "UP" in item.states} or ours
-    return [_info(node, ours, up, rules) for node in nodes if ours.intersection(node.partitions)]
+    limits: dict[str, dict[str, Any]] = {name: {} for name in ours}
+    limits |= {item.name: _limits(item) for item in partitions if item.name in ours}
+    return [_info(node, limits, up, rules) for node in nodes if ours.intersection(node.partitions)]
 
 
-def _info(node: SlurmNode, ours: Collection[str], up: Collection[str], rules: SlurmRules) -> NodeInfo:
-    mine = [name for name in node.partitions if name in ours]
+def _limits(partition: Partition) -> dict[str, Any]:
+    """What a job may ask of it; admission tells it before Slurm does."""
+    return {"minutes": partition.max_minutes, "machines": partition.max_nodes, "default": partition.default}
+
+
+def _info(node: SlurmNode, limits: Mapping[str, Mapping[str, Any]], up: Collection[str], rules: SlurmRules) -> NodeInfo:
+    mine = [name for name in node.partitions if name in limits]
     why = _why_not(node, mine, up)
-    facts: dict[str, Any] = {"address": node.address, "partitions": list(mine), "state": "+".join(sorted(node.states))}
+    facts: dict[str, Any] = {
+        "address": node.address,
+        "partitions": {name: limits[name] for name in mine},
+        "state": "+".join(sorted(node.states)),
+    }
     if node.architecture:
         facts["architecture"] = node.architecture
     return NodeInfo(

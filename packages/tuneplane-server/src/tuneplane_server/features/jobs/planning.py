@@ -24,6 +24,7 @@ from tuneplane_server.features.packages.service import PackageService
 from tuneplane_server.features.runtimes.registry import RuntimeRegistry
 from tuneplane_server.features.runtimes.resolving import Known, ResolvedRuntime, resolve_runtime
 from tuneplane_server.settings import Settings
+from tuneplane_server.slurm_settings import SlurmSettings
 from tuneplane_server.storage.layout import StorageRoot
 
 PREVIEW_RUN_ID = "0" * 16  # what a dry run shows where the run's id will be
@@ -40,6 +41,7 @@ class Planner:
     runs: RunSource
     usage: UsageService
     registry: RuntimeRegistry
+    slurm: SlurmSettings | None
 
     async def context(
         self, spec: JobSpec, principal: Principal, ingest_address: str, *, dry_run: bool
@@ -56,6 +58,9 @@ class Planner:
             nearest_method=None if entry else self.catalog.nearest(method),
             recipe_changes=await asyncio.to_thread(self.catalog.changes, method) if entry else (),
             capabilities=self.executor.capabilities(),
+            nodes=nodes,
+            slurm=self.slurm,
+            registry_file=self.settings.runtime_registry_file,
             profiles=profiles,
             pools=pools,
             no_room_ever=self.hardware.ever_fits(pools, nodes) if _known(pools, profiles) else None,

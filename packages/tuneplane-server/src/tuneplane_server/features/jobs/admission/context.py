@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tuneplane.contract.jobspec import JobSpec
 from tuneplane.contract.refusals import Refusal
 from tuneplane_server.domain.placement import NoRoom, PoolRequest
-from tuneplane_server.executors.port import Capabilities
+from tuneplane_server.executors.port import Capabilities, NodeInfo
 from tuneplane_server.features.governance.usage import Standings
 from tuneplane_server.features.hardware.service import Profile
 from tuneplane_server.features.jobs.references import ResolvedReferences
 from tuneplane_server.features.runtimes.resolving import ResolvedRuntime
+from tuneplane_server.slurm_settings import SlurmSettings
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,9 @@ class AdmissionContext:
     nearest_method: str | None
     recipe_changes: Sequence[Refusal]  # the recipe on this machine's disk is not the one of its digest
     capabilities: Capabilities
+    nodes: Sequence[NodeInfo]  # the machines as they are; empty when nobody could ever be asked
+    slurm: SlurmSettings | None  # where jobs go to Slurm: which partition, and how long
+    registry_file: Path | None  # of the runtimes
     profiles: Sequence[Profile]
     pools: Sequence[PoolRequest]
     no_room_ever: NoRoom | None  # the pools would not fit even if nobody else ran

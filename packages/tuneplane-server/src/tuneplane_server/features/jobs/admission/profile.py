@@ -19,7 +19,7 @@ def check(context: AdmissionContext) -> Iterator[Refusal]:
         try:
             profile = known[match_profile(pool.series, known)]
         except RefusedError as error:
-            yield from (replace(refusal, field=f"{field}.series") for refusal in error.refusals)
+            yield from (_placed(context, refusal, f"{field}.series") for refusal in error.refusals)
             continue
         if pool.series == CPU_PROFILE and pool.gpus_per_node:
             message = _("the profile cpu has no GPUs")
@@ -33,8 +33,23 @@ def check(context: AdmissionContext) -> Iterator[Refusal]:
                 _("no machine of {profile} has {wanted} GPUs; the largest has {most}").format(
                     profile=pool.series, wanted=pool.gpus_per_node, most=profile.gpus_per_node
                 ),
-                _("ask for at most {most} on one machine, or a whole multiple of it").format(
-                    most=profile.gpus_per_node
+                _said(
+                    context,
+                    _("ask for at most {most} on one machine, or a whole multiple of it").format(
+                        most=profile.gpus_per_node
+                    ),
                 ),
                 field=f"{field}.gpus_per_node",
             )
+
+
+
+def _placed(context: AdmissionContext, refusal: Refusal, field: str) -> Refusal:
+    return replace(refusal, field=field, hint=_said(context, refusal.hint))
+
+
+def _said(context: AdmissionContext, hint: str) -> str:
+    """Slurm's machines are those of the partitions that the settings name."""
+    if context.slurm is None:
+        return hint
+    return _("{hint}; TUNEPLANE_SLURM_PARTITION on the console decides which partitions count").format(hint=hint)

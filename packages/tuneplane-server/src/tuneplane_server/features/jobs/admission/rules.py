@@ -27,6 +27,7 @@ from tuneplane_server.features.jobs.admission import (
     roles,
     runtime,
     shape,
+    slurm,
     unsupported,
 )
 from tuneplane_server.features.jobs.admission.context import AdmissionContext
@@ -42,6 +43,7 @@ RULES: tuple[Rule, ...] = (
     observability.check,
     profile.check,
     shape.check,
+    slurm.check,
     roles.check,
     runtime.check,
     needs.check,
