@@ -16,13 +16,13 @@ from tuneplane_server.executors.slurm.script.request import ScriptRequest
 from tuneplane_server.executors.slurm.script.template import fill, word
 
 _FIND = """\
-runtime=
+runtime='' image=@IMAGE@ bootstrap=@BOOTSTRAP@
 for candidate in apptainer singularity; do
   if command -v "$candidate" >/dev/null 2>&1; then runtime=$candidate; break; fi
 done
 [ -n "$runtime" ] || refuse "launch-failed: neither apptainer nor singularity on PATH=$PATH of $node"
-[ -r @IMAGE@ ] || refuse "launch-failed: the image "@IMAGE@" cannot be read on $node"
-[ -r @BOOTSTRAP@ ] || refuse "storage-failed: "@BOOTSTRAP@" cannot be read on $node; is the storage root mounted there?"
+[ -r "$image" ] || refuse "launch-failed: the image $image cannot be read on $node"
+[ -r "$bootstrap" ] || refuse "storage-failed: $bootstrap cannot be read on $node; is the storage root mounted there?"
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/tuneplane-${SLURM_JOB_ID:-0}-$rank.XXXXXX") || refuse "storage-failed: no directory can be made in ${TMPDIR:-/tmp} on $node"
 """
 
@@ -41,7 +41,7 @@ _START = """\
 set -- "$runtime" exec --cleanenv --containall --no-home --workdir "$scratch" --pwd /tmp
 [ "$gpus" -eq 0 ] || set -- "$@" --nv
 [ ! -d /dev/infiniband ] || set -- "$@" --bind /dev/infiniband
-@BINDS@run "$@" @IMAGE@ sh -c @INSIDE@ sh @BOOTSTRAP@
+@BINDS@run "$@" "$image" sh -c @INSIDE@ sh "$bootstrap"
 code=$?
 rm -rf "$scratch"
 exit "$code"
@@ -55,7 +55,7 @@ def launcher(request: ScriptRequest) -> Launcher:
         f'set -- "$@" --bind {word(f"{mount.source}:{mount.target}{':ro' if mount.read_only else ''}")}\n'
         for mount in request.mounts()
     )
-    start = fill(_START, {"BINDS": binds}, IMAGE=request.image, INSIDE=machine.home_and_start(), BOOTSTRAP=bootstrap)
+    start = fill(_START, {"BINDS": binds}, INSIDE=machine.home_and_start())
     text = (
         machine.head()
         + fill(_FIND, IMAGE=request.image, BOOTSTRAP=bootstrap)

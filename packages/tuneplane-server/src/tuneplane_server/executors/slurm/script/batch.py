@@ -18,14 +18,13 @@ from tuneplane.contract.words import (
     ENV_MAIN_PORT,
     RUNNER_EXIT_PLATFORM,
 )
-from tuneplane_server.executors.slurm.script.exits import STARTED_FILE
+from tuneplane_server.executors.slurm.script.exits import OUTPUT_FILE, STARTED_FILE
 from tuneplane_server.executors.slurm.script.launcher import Launcher, exported_names
 from tuneplane_server.executors.slurm.script.machine import LIMITS, MAX_FILES, SAY
 from tuneplane_server.executors.slurm.script.ports import CHOOSE_PORT
 from tuneplane_server.executors.slurm.script.request import ScriptRequest
 from tuneplane_server.executors.slurm.script.template import fill
 
-LINGER_SECONDS = 60  # how long machines may run on after the first one has ended well
 SETTLE_SECONDS = 30  # for Slurm to end what was killed
 
 _BEGIN = """\
@@ -39,20 +38,21 @@ _CLAIM = """\
 node=${SLURMD_NODENAME:-$(hostname 2>/dev/null)}
 : "${PATH:=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}"
 export PATH
-cd @SLURM_DIR@ || refuse "storage-failed: "@SLURM_DIR@" cannot be entered on $node; is the storage root mounted there?"
+slurm_dir=@SLURM_DIR@
+cd "$slurm_dir" || refuse "storage-failed: $slurm_dir cannot be entered on $node; is the storage root mounted there?"
 case ${SLURM_RESTART_COUNT:-0} in
   0) ;;
   *) refuse "requeued: Slurm starts this attempt again (restart $SLURM_RESTART_COUNT); a new attempt is the console's to make" ;;
 esac
 if ! (set -C; printf '%s\\n' "${SLURM_JOB_ID:-0}" >@STARTED@) 2>/dev/null; then
-  earlier=$(cat @STARTED@ 2>/dev/null) || refuse "storage-failed: "@SLURM_DIR@" cannot be written on $node by $(id -un 2>/dev/null)"
+  earlier=$(cat @STARTED@ 2>/dev/null) || refuse "storage-failed: $slurm_dir cannot be written on $node by $(id -un 2>/dev/null)"
   refuse "launch-failed: Slurm job $earlier has this attempt; this one, ${SLURM_JOB_ID:-0}, starts nothing"
 fi
 """
 
-# `$1` is the rank, the rest is the command. It outlives the batch script's signals, so nobody but it knows the exit code.
+# `$1` is the rank, `$2` where its output goes, the rest is the command. It outlives the batch script's signals, so nobody but it knows the exit code.
 _KEEPER = """\
-rank=$1; shift
+rank=$1 output=$2; shift 2
 "$@" &
 step=$!
 printf '%s %s\\n' "$$" "$step" >"step-$rank.new" && mv "step-$rank.new" "step-$rank.pid"
@@ -61,6 +61,8 @@ while :; do
   code=$?
   kill -0 "$step" 2>/dev/null || break
 done
+# srun says 0 as well when it gave up waiting for a step that Slurm kills.
+[ "$code" -ne 0 ] || ! grep -q '^srun: error: Timed out waiting for job step' "$output" 2>/dev/null || code=137
 told=0
 [ ! -e told ] || told=1
 printf '%s %s %s\\n' "$code" "$(date +%s)" "$told" >"rank-$rank.exit.new" && mv "rank-$rank.exit.new" "rank-$rank.exit"
@@ -83,7 +85,7 @@ start() {
   export @RANK_NAME@ @COUNT_NAME@ @IP_NAME@ @PORT_NAME@ NVIDIA_VISIBLE_DEVICES CUDA_DEVICE_ORDER
   set -- srun --nodes=1 --ntasks=1 --mem=0 --cpu-bind=none --mpi=none --input=none --kill-on-bad-exit=0 --wait=0 \\
     --export=@EXPORT@ "$@" @OPTIONS@sh -c "$machine" tuneplane "$rank" "$gpus"
-  ( trap '' HUP; $detach sh -c "$keeper" keeper "$rank" "$@" </dev/null @OUTPUT@& )
+  ( trap '' HUP; $detach sh -c "$keeper" keeper "$rank" "@OUTPUT@" "$@" </dev/null @REDIRECT@& )
 }
 """
 
@@ -95,7 +97,7 @@ case $@IP_NAME@ in ''|*[!0-9a-fA-F.:]*) refuse "launch-failed: no step can be st
 """
 
 _WATCH = """\
-told= failed= first_done=0 ticks=0 kill_at= give_up_at=
+told='' failed='' first_done=0 ticks=0 kill_at='' give_up_at=''
 tell() {
   [ -z "$told" ] || return 0
   told=1
@@ -193,7 +195,7 @@ def render_batch(request: ScriptRequest, launcher: Launcher) -> str:
         CHOOSE_PORT,
         _start(request, launcher, many),
         *(f"start {rank} {gpus} {place}\n" for rank, (gpus, place) in enumerate(_ranks(request))),
-        fill(_WATCH, GRACE=max(1, round(request.grace)), LINGER=LINGER_SECONDS, SETTLE=SETTLE_SECONDS),
+        fill(_WATCH, GRACE=max(1, round(request.grace)), LINGER=max(1, round(request.linger)), SETTLE=SETTLE_SECONDS),
         _SHOW if many else "",
         _END,
     ]
@@ -208,7 +210,8 @@ def _start(request: ScriptRequest, launcher: Launcher, many: bool) -> str:
         "PORT_NAME": ENV_MAIN_PORT,
         "EXPORT": ",".join(("PATH", *exported_names(request.environment_names))),
         "OPTIONS": "".join(f"{option} " for option in launcher.options),
-        "OUTPUT": '>"rank-$rank.out" 2>&1 ' if many else "",
+        "OUTPUT": "rank-$rank.out" if many else OUTPUT_FILE,
+        "REDIRECT": '>"rank-$rank.out" 2>&1 ' if many else "",
     }
     return fill(_START, raw, MACHINES=request.machines, KEEPER=_KEEPER, MACHINE=launcher.machine)
 

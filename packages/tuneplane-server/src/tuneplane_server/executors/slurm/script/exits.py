@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+OUTPUT_FILE = "job.out"  # of the batch script; with one machine also of bootstrap and runner
 STARTED_FILE = (
     "started"  # holds the id of the Slurm job that has the attempt; another one with the same script starts nothing
 )

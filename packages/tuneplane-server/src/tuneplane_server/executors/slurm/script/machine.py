@@ -40,7 +40,7 @@ case $have in ''|*[!0-9]*) have=0 ;; esac
 
 # A TERM before there is a child ends the machine; one that comes while the child starts is passed on when it has.
 RUN = """\
-child= told=
+child='' told=''
 trap 'told=1; [ -z "$child" ] || kill -TERM "$child" 2>/dev/null' TERM INT HUP
 run() {
   [ -z "$told" ] || return 143

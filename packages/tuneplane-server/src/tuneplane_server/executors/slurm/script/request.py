@@ -35,7 +35,7 @@ class ScriptRequest:
     `image`: a `.sif`, a `.sqsh` or the directory of an OCI bundle, by profile. `read_only`/`writable`: what the job sees at its own
     path; `extra_mounts`: the administrator's (TUNEPLANE_CONTAINER_MOUNTS). `environment_names`: names of the variables in the job's
     own environment that reach the runner; no value is in the script. `grace`: seconds a machine has to end when another one has
-    ended the job. `bundle`: `config.json` of the registered bundle, for the profile `oci` (`bundles.read_bundle`).
+    ended the job; `linger`: seconds they may run on after the first one has ended well. `bundle`: `config.json` of the registered bundle, for the profile `oci` (`bundles.read_bundle`).
     """
 
     job_id: str
@@ -51,6 +51,7 @@ class ScriptRequest:
     writable: tuple[Path, ...] = ()
     extra_mounts: tuple[Mount, ...] = ()
     grace: float = 60.0
+    linger: float = 60.0
     bundle: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @property
