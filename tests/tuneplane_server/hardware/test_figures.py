@@ -191,6 +191,7 @@ async def test_of_many_machines_those_that_waited_longest_are_measured_next(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tuneplane_server.background.sampler.AT_A_LOOK", 2)
+    monkeypatch.setattr("tuneplane_server.background.sampler.BATCH", 1)
     names = [f"gpu-{number}" for number in range(5)]
     machines = [NodeInfo(name, 8, 64, ()) for name in names]
     asked: list[str] = []

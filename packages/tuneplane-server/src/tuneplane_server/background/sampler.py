@@ -1,18 +1,24 @@
-"""The sampler: asks the executor at a bounded interval what each machine uses, and has it stored. One console measures one machine
-at a time, by lease; a machine that does not answer rests alone.
+"""The sampler: asks the executor at a bounded interval what the machines use, and has it stored.
+
+Machines are measured in batches: one lease and one transaction for some tens of them, so that a thousand machines do not keep the
+database from everybody else. In a batch the calls run beside each other, each bounded in time; a machine that does not answer rests
+alone, longer and longer, and no other waits for it.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import structlog
 
+from tuneplane_server.background.batches import Rests, batches
 from tuneplane_server.background.leases import Lease
-from tuneplane_server.background.loop import BackOffError, Work
+from tuneplane_server.background.loop import Work
 from tuneplane_server.clock import Clock
-from tuneplane_server.executors.port import Executor, ExecutorUnreachableError
+from tuneplane_server.executors.port import Executor, ExecutorUnreachableError, NodeFigures
 from tuneplane_server.features.hardware.figures import HardwareFigures
 from tuneplane_server.features.hardware.service import HardwareService
 
@@ -22,8 +28,16 @@ PRUNE_EVERY = timedelta(hours=1)
 # Machines that are measured in one interval: of more each is measured less often, so that a thousand of them do not take the console
 # from those who wait for it.
 AT_A_LOOK = 250
+BATCH = 25  # machines of one lease and one transaction, which takes some tens of milliseconds then
+CALLS = 8  # of one batch beside each other
+CALL_SECONDS = 15.0
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
-_PRUNE = "-"  # no node has this name: `socket.gethostname()` and Kubernetes names begin with a letter or a digit
+_PRUNE = "-"
+
+
+@dataclass(frozen=True)
+class _Batch:
+    names: tuple[str, ...]
 
 
 class Sampler:
@@ -45,32 +59,53 @@ class Sampler:
         self._pruned: datetime | None = None
         self._problems: dict[str, str] = {}
         self._measured: dict[str, datetime] = {}
+        self._rests = Rests()
 
     async def due(self) -> Sequence[Work]:
-        """The machines that were not measured for the longest time, and now and then what has become too old."""
-        names = [node.name for node in await self._hardware.nodes()]
+        """The batches that were not measured for the longest time, and now and then what has become too old."""
+        now = self._clock.now()
+        names = sorted(node.name for node in await self._hardware.nodes())
         self._measured = {name: at for name in names if (at := self._measured.get(name)) is not None}
-        names.sort(key=lambda name: self._measured.get(name, LONG_AGO))
-        work = [Work(name, name) for name in names[:AT_A_LOOK]]
-        if self._pruned is None or self._clock.now() - self._pruned >= PRUNE_EVERY:
-            work.append(Work(_PRUNE, _PRUNE))
+        self._problems = {name: why for name in names if (why := self._problems.get(name))}
+        self._rests.keep_only(names)
+        work = []
+        for row_id, batch in batches(names, BATCH):
+            awake = tuple(name for name in batch if not self._rests.rests(name, now))
+            if awake:
+                work.append(Work(row_id, _Batch(awake)))
+        work.sort(key=lambda item: min(self._measured.get(name, LONG_AGO) for name in item.item.names))
+        work = work[: max(1, AT_A_LOOK // BATCH)]
+        if self._pruned is None or now - self._pruned >= PRUNE_EVERY:
+            work.append(Work(_PRUNE, None))
         return work
 
     async def handle(self, work: Work, lease: Lease) -> None:
-        if work.item == _PRUNE:
+        if work.item is None:
             await self._prune()
             return
-        self._measured[work.item] = self._clock.now()
-        try:
-            seen = await self._executor.sample(work.item)
-        except ExecutorUnreachableError as error:
-            raise BackOffError(str(error)) from error
-        if seen is not None:
-            self._tell(work.item, seen.problem)
-            await self._figures.record(seen)
+        slots = asyncio.Semaphore(CALLS)
+        names: tuple[str, ...] = work.item.names
+        now = self._clock.now()
+        self._measured |= dict.fromkeys(names, now)
+        seen = [moment for moment in await asyncio.gather(*(self._ask(name, slots) for name in names)) if moment]
+        await self._figures.record(*seen)
 
     async def failed(self, work: Work, lease: Lease, error: Exception) -> None:
         """The loop has logged it; a machine has no row to show it on."""
+
+    async def _ask(self, name: str, slots: asyncio.Semaphore) -> NodeFigures | None:
+        """None: nothing is measured there, or it does not answer now."""
+        async with slots:
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    seen = await self._executor.sample(name)
+            except (ExecutorUnreachableError, TimeoutError):
+                self._rests.let_rest(name, self._clock.now())
+                return None
+        self._rests.wake(name)
+        if seen is not None:
+            self._tell(name, seen.problem)
+        return seen
 
     async def _prune(self) -> None:
         while await self._figures.prune(self._keep):

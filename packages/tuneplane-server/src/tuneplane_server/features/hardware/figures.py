@@ -15,17 +15,16 @@ from typing import Any
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.domain import downsample, figures
-from tuneplane_server.domain.figures import Frame, Points
+from tuneplane_server.domain.figures import Points
 from tuneplane_server.executors.port import NodeFigures
 from tuneplane_server.features.hardware import figures_repo as repo
-from tuneplane_server.features.hardware import repo as holds
-from tuneplane_server.features.hardware.figures_repo import NO_RUN, Key
+from tuneplane_server.features.hardware import recording
+from tuneplane_server.features.hardware.recording import GPU, JOB, MACHINE
 from tuneplane_server.features.hardware.tables import FigureSeriesRow
 from tuneplane_server.features.telemetry.snapshots import snapshot
 
-MACHINE, JOB, GPU = "machine", "job", "gpu"
-USE = "use"
-IDLE_PERCENT = 5.0  # a card that works less than this is idle; a display or a monitor may tickle it
+__all__ = ["GPU", "JOB", "MACHINE", "HardwareFigures", "IdleCards", "Latest"]
+
 PRUNE_AT_ONCE = 500
 
 
@@ -45,16 +44,6 @@ class Latest:
     seen_at: datetime
 
 
-@dataclass(frozen=True)
-class _Written:
-    """One series' new row and, when a block became full, that."""
-
-    key: Key
-    known: FigureSeriesRow | None
-    values: dict[str, Any]
-    block: dict[str, Any] | None
-
-
 class HardwareFigures:
     """`fresh`: how long a figure counts as of now."""
 
@@ -63,34 +52,9 @@ class HardwareFigures:
 
     # --- writing --------------------------------------------------------------------------------------------------
 
-    async def record(self, seen: NodeFigures) -> None:
-        """Store one moment of a node in one transaction. Decoding and encoding happen in a thread and outside of it."""
-        async with self._database.session() as session:
-            held = await holds.holders_on(session, seen.node)
-            owners = {(seen.node, index): owner for index, owner in held.items()}
-            moments = _moments(seen, owners)
-            known = {
-                (row.job_id, row.attempt, row.node, row.part): row
-                for row in await repo.of_node(session, seen.node, sorted({key[0] for key in moments} - {NO_RUN}))
-            }
-        now = self._clock.now()
-        written = await asyncio.to_thread(_written, moments, known, seen.time, now)
-        async with self._database.begin() as session:
-            await repo.add_series(session, [_new_row(item) for item in written if item.known is None])
-            known_ones = [item for item in written if item.known is not None]
-            await repo.write_many(
-                session,
-                [
-                    (item.known.id, item.known.count, item.values)
-                    for item in known_ones
-                    if item.known and not item.block
-                ],
-            )
-            for item in known_ones:
-                if item.known is None or item.block is None:
-                    continue
-                if await repo.write_series(session, item.known.id, item.known.count, item.values):
-                    await repo.add_block(session, item.block)
+    async def record(self, *seen: NodeFigures) -> None:
+        """Store one moment of each of these nodes, all in one transaction."""
+        await recording.record(self._database, self._clock, seen)
 
     async def prune(self, keep: timedelta) -> int:
         """Delete what nodes used longer ago; what runs used goes with the runs. A bounded piece; how much it was."""
@@ -109,13 +73,13 @@ class HardwareFigures:
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    async def latest(self) -> dict[str, dict[str, Latest]]:
-        """Node -> part (`machine`, `gpu0`, …) -> its newest figures, of whatever age."""
+    async def latest(self, nodes: Sequence[str] | None = None) -> dict[str, dict[str, Latest]]:
+        """Node -> part (`machine`, `gpu0`, …) -> its newest figures, of whatever age; of these nodes (None: of every one)."""
         async with self._database.session() as session:
-            rows = await repo.of_nodes(session)
+            rows = await repo.newest_of_nodes(session, nodes)
         found: dict[str, dict[str, Latest]] = {}
         for row in rows:
-            found.setdefault(row.node, {})[row.part] = Latest(row.last, row.seen_at)
+            found.setdefault(row.node, {})[row.part] = Latest(row.figures, row.seen_at)
         return found
 
     async def latest_of_run(self, job_id: str, attempt: int) -> dict[tuple[str, str], Latest]:
@@ -154,76 +118,6 @@ class HardwareFigures:
         for row, _thin, _blocks in stored:
             starts[row.attempt] = min(row.first_time, starts.get(row.attempt, row.first_time))
         return await asyncio.to_thread(_curves, stored, starts, max_points, None if names is None else set(names))
-
-
-def _moments(seen: NodeFigures, owners: Mapping[tuple[str, int], tuple[str, int]]) -> dict[Key, Mapping[str, float]]:
-    """Series -> figures. What has none, such as an invented card, has no series either."""
-    node = seen.node
-    found: dict[Key, Mapping[str, float]] = {(NO_RUN, 0, node, MACHINE): seen.figures}
-    runs: set[tuple[str, int]] = set()
-    for card in seen.cards:
-        found[NO_RUN, 0, node, f"{GPU}{card.index}"] = card.figures
-        owner = owners.get((node, card.index))
-        if owner is not None and card.figures:
-            found[*owner, node, f"{GPU}{card.index}"] = card.figures
-            runs.add(owner)
-    for run in seen.runs:
-        found[run.job_id, run.attempt, node, JOB] = run.figures
-        runs.add((run.job_id, run.attempt))
-    for job_id, attempt in runs:
-        found[job_id, attempt, node, MACHINE] = seen.figures
-    return {key: moment for key, moment in found.items() if moment}
-
-
-def _written(
-    moments: Mapping[Key, Mapping[str, float]], known: Mapping[Key, FigureSeriesRow], time: float, now: datetime
-) -> list[_Written]:
-    written = []
-    for key, moment in moments.items():
-        row = known.get(key)
-        if row is not None and time <= row.last_time:
-            continue  # a clock that was set back: columns of times ascend
-        written.append(_one(key, row, moment, time, now))
-    return written
-
-
-def _one(key: Key, row: FigureSeriesRow | None, moment: Mapping[str, float], time: float, now: datetime) -> _Written:
-    frame = Frame() if row is None else figures.decode(row.open)
-    frame.add(time, moment)
-    blocks = 0 if row is None else row.blocks
-    block = None
-    if row is not None and len(frame) >= figures.BLOCK_POINTS:
-        block = {
-            "series_id": row.id,
-            "block": blocks,
-            "last_time": time,
-            "rollup": figures.rollup(frame),
-            "data": figures.encode(frame),
-        }
-        blocks, frame = blocks + 1, Frame()
-    values = {
-        "count": 1 if row is None else row.count + 1,
-        "blocks": blocks,
-        "last_time": time,
-        "last": dict(moment),
-        "seen_at": now,
-        "idle_since": _idle_since(key, row, moment, now),
-        "open": figures.encode(frame),
-    }
-    return _Written(key, row, values, block)
-
-
-def _idle_since(key: Key, row: FigureSeriesRow | None, moment: Mapping[str, float], now: datetime) -> datetime | None:
-    """Of a run's card. The first look counts as the beginning: what was before is not known."""
-    if key[0] == NO_RUN or not key[3].startswith(GPU) or moment.get(USE, 100.0) >= IDLE_PERCENT:
-        return None
-    return now if row is None or row.idle_since is None else row.idle_since
-
-
-def _new_row(item: _Written) -> dict[str, Any]:
-    job_id, attempt, node, part = item.key
-    place = {"job_id": job_id, "attempt": attempt, "node": node, "part": part}
-    return place | {"first_time": item.values["last_time"]} | item.values
 
 
 def _curves(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from tuneplane_server.features.hardware.tables import FigureBlockRow, FigureSeriesRow
+from tuneplane_server.features.hardware.tables import FigureBlockRow, FigureSeriesRow, GpuHoldRow
 
 NO_RUN = ""  # the node's own
 AT_ONCE = 500
@@ -22,16 +22,64 @@ _SERIES: Any = FigureSeriesRow.__table__
 _BLOCKS: Any = FigureBlockRow.__table__
 
 
-async def of_node(session: AsyncSession, node: str, job_ids: Sequence[str]) -> list[FigureSeriesRow]:
-    """The node's own series and those of these runs on it."""
-    row = FigureSeriesRow
-    return list(await session.scalars(select(row).where(row.job_id.in_([NO_RUN, *job_ids]), row.node == node)))
+class KnownSeries(NamedTuple):
+    """What a further moment of a series is added to."""
+
+    id: int
+    count: int
+    blocks: int
+    last_time: float
+    idle_since: datetime | None
+    open: bytes
 
 
-async def of_nodes(session: AsyncSession) -> list[FigureSeriesRow]:
-    """Every node's own series."""
-    row = FigureSeriesRow
-    return list(await session.scalars(select(row).where(row.job_id == NO_RUN).order_by(row.node, row.part)))
+_KNOWN = tuple(_SERIES.c[name] for name in KnownSeries._fields)
+
+
+async def holders_on_nodes(session: AsyncSession, nodes: Sequence[str]) -> dict[tuple[str, int], tuple[str, int]]:
+    """(node, card) -> (run, attempt) that holds it."""
+    gpu: Any = GpuHoldRow.__table__.c
+    query = select(gpu.node, gpu.gpu_index, gpu.job_id, gpu.attempt).where(gpu.node.in_(nodes))
+    return {(node, index): (job_id, attempt) for node, index, job_id, attempt in await session.execute(query)}
+
+
+async def of_nodes_now(session: AsyncSession, nodes: Sequence[str], job_ids: Sequence[str]) -> dict[Key, KnownSeries]:
+    """The own series of these nodes, and those of these runs on them."""
+    found: dict[Key, KnownSeries] = {}
+    query = select(_SERIES.c.job_id, _SERIES.c.attempt, _SERIES.c.node, _SERIES.c.part, *_KNOWN)
+    some = _SERIES.c.node.in_(nodes)
+    own = query.where(_SERIES.c.job_id == NO_RUN, _SERIES.c.attempt == 0, some)
+    runs = [
+        query.where(_SERIES.c.job_id.in_(job_ids[start : start + AT_ONCE]), some)
+        for start in range(0, len(job_ids), AT_ONCE)
+    ]
+    for statement in (own, *runs):
+        for job_id, attempt, node, part, *known in await session.execute(statement):
+            found[job_id, attempt, node, part] = KnownSeries(*known)
+    return found
+
+
+class Newest(NamedTuple):
+    """The newest figures of a part of a node."""
+
+    node: str
+    part: str
+    figures: Mapping[str, float]
+    seen_at: datetime
+
+
+async def newest_of_nodes(session: AsyncSession, nodes: Sequence[str] | None = None) -> list[Newest]:
+    """Of these nodes' own parts (None: of every node's)."""
+    query = select(_SERIES.c.node, _SERIES.c.part, _SERIES.c.last, _SERIES.c.seen_at)
+    query = query.where(_SERIES.c.job_id == NO_RUN, _SERIES.c.attempt == 0).order_by(_SERIES.c.node, _SERIES.c.part)
+    portions = (
+        [query]
+        if nodes is None
+        else [
+            query.where(_SERIES.c.node.in_(nodes[start : start + AT_ONCE])) for start in range(0, len(nodes), AT_ONCE)
+        ]
+    )
+    return [Newest(*row) for statement in portions for row in await session.execute(statement)]
 
 
 async def of_run(session: AsyncSession, job_id: str, attempt: int | None) -> list[FigureSeriesRow]:
