@@ -36,7 +36,7 @@ async def beat(harness: Harness, job_id: str, *ranks: int, ahead: float = 0.0, a
     async with harness.services.database.begin() as session:
         for rank in ranks or (0,):
             values: dict[str, object] = {"state": "running", "sent_at": now.timestamp() + ahead, "received_at": now}
-            await ingest.save_heartbeat(session, {"job_id": job_id, "attempt": attempt, "rank": rank, **values})
+            await ingest.save_heartbeats(session, [{"job_id": job_id, "attempt": attempt, "rank": rank, **values}])
 
 
 async def send(harness: Harness, job_id: str, **records: Any) -> None:

@@ -14,8 +14,9 @@ from tuneplane_server.features.ingest.tables import HeartbeatRow, IngestTokenRow
 RUNS_AT_ONCE = 500  # below every database's limit of parameters
 
 
-async def token_by_id(session: AsyncSession, token_id: str) -> IngestTokenRow | None:
-    return await session.get(IngestTokenRow, token_id)
+async def tokens_by_id(session: AsyncSession, token_ids: Sequence[str]) -> dict[str, IngestTokenRow]:
+    query = select(IngestTokenRow).where(IngestTokenRow.id.in_(token_ids))
+    return {row.id: row for row in await session.scalars(query)}
 
 
 async def revoke(session: AsyncSession, job_id: str, attempt: int | None, now: datetime) -> None:
@@ -40,16 +41,16 @@ async def outside_ranks(session: AsyncSession, job_id: str, attempt: int, now: d
     return highest, count or 0
 
 
-async def save_heartbeat(session: AsyncSession, beat: dict[str, object]) -> None:
-    """`beat`: the columns of `ingest_heartbeats`; the newest by arrival stays."""
+async def save_heartbeats(session: AsyncSession, beats: Sequence[dict[str, object]]) -> None:
+    """Each: the columns of `ingest_heartbeats`, of a machine only one. The newest by arrival stays."""
     dialect = session.get_bind().dialect.name
     insert = sqlite.insert(HeartbeatRow) if dialect == "sqlite" else postgresql.insert(HeartbeatRow)
     new = insert.excluded
-    statement = insert.values(beat).on_conflict_do_update(
+    statement = insert.on_conflict_do_update(
         index_elements=["job_id", "attempt", "rank"],
         set_={"state": new.state, "sent_at": new.sent_at, "received_at": new.received_at},
     )
-    await session.execute(statement)
+    await session.execute(statement, list(beats))
 
 
 async def heartbeats(session: AsyncSession, job_id: str, attempt: int) -> list[HeartbeatRow]:

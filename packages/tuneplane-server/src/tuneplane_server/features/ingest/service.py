@@ -23,6 +23,7 @@ from tuneplane_server.features.ingest.tables import HeartbeatRow
 from tuneplane_server.features.ingest.tokens import Denied, Grant, IngestTokens, OutsideToken, Still
 from tuneplane_server.features.telemetry.records import Batch, EventRecord, Written
 from tuneplane_server.features.telemetry.service import TelemetryService
+from tuneplane_server.grouping import Grouped
 from tuneplane_server.web.problems import ProblemError, refused
 
 log = structlog.get_logger(__name__)
@@ -54,6 +55,7 @@ class IngestService:
         self._database, self._clock, self._telemetry, self._audit = database, clock, telemetry, audit
         self._signals = signals or NoSignals()
         self.tokens = IngestTokens(database, clock)
+        self._beats = Grouped(self._save_beats)
         self.gate = Gate()
         self._audited: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._noted: deque[float] = deque()
@@ -125,10 +127,16 @@ class IngestService:
             "sent_at": sent_at,
             "received_at": now,
         }
-        async with self._database.begin() as session:
-            await repo.save_heartbeat(session, beat)
+        await self._beats.ask(beat)
         desired = await self._signals.heartbeat(grant.job_id, attempt, rank, state, now)
         return HeartbeatReply(desired, await self.tokens.renewed(grant))
+
+    async def _save_beats(self, beats: Sequence[dict[str, object]]) -> Sequence[None]:
+        """In one transaction, in the order in which everybody locks the rows."""
+        newest = {(str(beat["job_id"]), str(beat["attempt"]), str(beat["rank"])): beat for beat in beats}
+        async with self._database.begin() as session:
+            await repo.save_heartbeats(session, [newest[key] for key in sorted(newest)])
+        return [None] * len(beats)
 
     async def heard(self, job_id: str, attempt: int) -> list[HeartbeatRow]:
         """The newest heartbeat of each machine of an attempt, by rank."""

@@ -11,7 +11,7 @@ small batch costs. This console forgets what it revokes at once; another one tha
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import monotonic
@@ -26,6 +26,7 @@ from tuneplane_server.db.engine import Database
 from tuneplane_server.features.accounts.secrets import digest, matches, new_secret
 from tuneplane_server.features.ingest import repo
 from tuneplane_server.features.ingest.tables import IngestTokenRow
+from tuneplane_server.grouping import Grouped
 
 MAX_LENGTH = 200
 PREFIX = "tpi_"  # secret scanners can look for it
@@ -79,6 +80,7 @@ class IngestTokens:
         # Digest of a whole token -> (grant, monotonic seconds until when it is believed).
         self._known: OrderedDict[str, tuple[Grant, float]] = OrderedDict()
         self._forgotten = 0
+        self._rows = Grouped(self._read)
 
     async def issue(self, job_id: str, attempt: int) -> str:
         """A fresh token for one attempt; earlier ones stay valid (a launch that is repeated must not cut off the first)."""
@@ -146,8 +148,7 @@ class IngestTokens:
         token_id, _underscore, secret = token.removeprefix(PREFIX).partition("_")
         row = None
         if token.startswith(PREFIX) and "\0" not in token_id and len(token_id) <= 16:
-            async with self._database.session() as session:
-                row = await repo.token_by_id(session, token_id)
+            row = await self._rows.ask(token_id)
         # Compared also when there is no row: the time must not tell which ids exist.
         if not matches(secret, row.digest if row else _NO_DIGEST) or row is None:
             return Denied("unknown")
@@ -156,6 +157,11 @@ class IngestTokens:
         if row.expires_at <= self._clock.now():
             return Denied("expired", row.id)
         return Grant(row.id, row.job_id, row.attempt, row.expires_at, row.rank)
+
+    async def _read(self, token_ids: Sequence[str]) -> Sequence[IngestTokenRow | None]:
+        async with self._database.session() as session:
+            found = await repo.tokens_by_id(session, sorted(set(token_ids)))
+        return [found.get(token_id) for token_id in token_ids]
 
     async def renewed(self, grant: Grant) -> str | None:
         """The next token when this one is in the second half of its life."""

@@ -174,6 +174,12 @@ async def get(session: AsyncSession, job_id: str) -> JobRow | None:
     return await session.get(JobRow, job_id)
 
 
+async def desired(session: AsyncSession, job_ids: Sequence[str]) -> dict[tuple[str, int], str]:
+    """(job, its current attempt) -> what is desired of it, of those that nothing is to stop."""
+    query = select(JobRow.id, JobRow.attempt, JobRow.desired).where(JobRow.id.in_(job_ids), JobRow.stop_cause.is_(None))
+    return {(job_id, attempt): wish for job_id, attempt, wish in await session.execute(query)}
+
+
 async def lock(session: AsyncSession, job_id: str) -> JobRow | None:
     """The row, locked until the transaction ends (SQLite's one writer is the lock there)."""
     return await session.get(JobRow, job_id, with_for_update=True, populate_existing=True)

@@ -23,6 +23,7 @@ from tuneplane_server.features.jobs.repo import BriefAttempt
 from tuneplane_server.features.jobs.spec_parts import pools_of_spec
 from tuneplane_server.features.jobs.submission import DryRun, Request, Submissions
 from tuneplane_server.features.jobs.tables import AttemptRow, JobEventRow, JobRow
+from tuneplane_server.grouping import Grouped
 from tuneplane_server.web.problems import ProblemError, not_found
 
 type JobRows = list[JobRow]  # inside the service, `list` is its own method
@@ -32,6 +33,7 @@ type Pools = Mapping[str, Sequence[dict[str, Any]]]
 class JobService:
     def __init__(self, database: Database, submissions: Submissions, ledger: Ledger, audit: AuditService) -> None:
         self._database, self._submissions, self._ledger, self._audit = database, submissions, ledger, audit
+        self._desired = Grouped(self._read_desired)
 
     # --- submit ---------------------------------------------------------------------------------------------------
 
@@ -149,11 +151,13 @@ class JobService:
 
     async def desired(self, job_id: str, attempt: int) -> str:
         """What is desired of an attempt now, for its heartbeat: `cancel` also for one that is not the job's current one."""
+        desired = await self._desired.ask((job_id, attempt))
+        return "cancel" if desired is None else desired
+
+    async def _read_desired(self, attempts: Sequence[tuple[str, int]]) -> Sequence[str | None]:
         async with self._database.session() as session:
-            row = await repo.get(session, job_id)
-        if row is None or row.attempt != attempt or row.stop_cause is not None:
-            return "cancel"
-        return row.desired
+            found = await repo.desired(session, sorted({job_id for job_id, _attempt in attempts}))
+        return [found.get(attempt) for attempt in attempts]
 
     # --- cancel ---------------------------------------------------------------------------------------------------
 
