@@ -61,17 +61,17 @@ def ended(job: Job, left: Left, nodes: Sequence[str], gpus: int) -> Observation:
     detail = states.words_of(job).text
     if left.over is not None:
         return Observation("absent", exit=Exit(absent=True), detail=detail)
-    end = _with_first(states.exit_of(job, told=left.told is not None), left)
+    own = states.exit_of(job, told=left.told is not None)
     missing = states.missing_gpus(job, gpus)
     if missing is not None:
-        end = replace(end, cause="gpus-missing", detail=missing)
+        own = replace(own, cause="gpus-missing", detail=missing)
     return Observation(
         "present",
-        exit=end,
+        exit=_with_first(own, left),
         started_at=job[0].started_at,
         detail=missing or detail,
         output=left.output,
-        members=_members(end, left, nodes),
+        members=_members(own, left, nodes),
         nodes=states.nodes_of(job),
     )
 
@@ -101,7 +101,7 @@ def _with_first(end: Exit, left: Left) -> Exit:
     first = left.exits.get(0)
     if first is not None:
         own = _exit(first)
-        return replace(end, absent=False, exit_code=own.exit_code, signal=own.signal)
+        return replace(end, exit_code=own.exit_code, signal=own.signal)
     if left.killed is not None and end.exit_code is None and end.signal in (None, SIGTERM):
         return replace(end, absent=False, signal=int(SIGKILL))
     return end

@@ -62,7 +62,7 @@ class SlurmExecutor:
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.client, self._rules = client, rules
+        self.client, self.rules = client, rules
         self._listings = Listings(client, rules.slurm.user, monotonic)
         self._lookup = Lookup(client, self._listings, rules.slurm.lost_after, monotonic)
         self._cluster = ClusterFacts(client, monotonic)
@@ -81,7 +81,7 @@ class SlurmExecutor:
     # --- what there is --------------------------------------------------------------------------------------------
 
     def capabilities(self) -> Capabilities:
-        slurm = self._rules.slurm
+        slurm = self.rules.slurm
         return Capabilities(
             runtime=slurm.container,
             image_form=slurm.image_form,
@@ -91,7 +91,7 @@ class SlurmExecutor:
         )
 
     async def check(self) -> list[Finding]:
-        return await findings(self.client, self._rules.slurm, self._rules.storage_root)
+        return await findings(self.client, self.rules.slurm, self.rules.storage_root)
 
     async def nodes(self) -> list[NodeInfo]:
         """Those of the partitions that jobs can go to."""
@@ -99,7 +99,7 @@ class SlurmExecutor:
             cluster = await self._cluster.get()
         except SlurmError as error:
             raise unreachable(error) from error
-        return node_infos(cluster.nodes, cluster.partitions, self._rules)
+        return node_infos(cluster.nodes, cluster.partitions, self.rules)
 
     async def sample(self, node: str) -> NodeFigures | None:
         """Nothing is measured: Slurm says who has a card, not what it does."""
@@ -240,9 +240,9 @@ class SlurmExecutor:
                 return handle_of(job_id, attempt, directory, known)
         place = Place(job_id, attempt, job[0].leader_id, directory, sum(part.gpus_asked for part in job))
         names = [f"{self.name}/{job_id}-{attempt}/{rank}" for rank in range(sum(part.nodes_asked or 1 for part in job))]
-        return make_handle(place, tuple(names), self._rules.slurm.container)
+        return make_handle(place, tuple(names), self.rules.slurm.container)
 
     def _is_ours(self, directory: Path, key: Attempt) -> bool:
         """Whether it is the attempt's directory below the storage root: anybody may have named a job like ours."""
-        root, wanted = self._rules.storage_root / "projects", (key[0], "attempts", str(key[1]), DIRECTORY)
+        root, wanted = self.rules.storage_root / "projects", (key[0], "attempts", str(key[1]), DIRECTORY)
         return directory.is_relative_to(root) and ".." not in directory.parts and directory.parts[-4:] == wanted
