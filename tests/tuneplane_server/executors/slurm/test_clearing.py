@@ -64,7 +64,8 @@ async def test_a_stop_that_is_told_again_counts_its_grace_from_the_first(stage: 
     stage.slurm.run(17)
     told = asyncio.Event()
 
-    async def deaf(_job_id: int, _signal: str) -> None:
+    async def deaf(job_id: int, signal: str) -> None:
+        stage.slurm.signals.append((job_id, signal))
         told.set()
 
     stage.slurm.signal = deaf
