@@ -16,6 +16,9 @@ def main() -> int:
     if sys.argv[1:] == ["--help"]:
         print(os.environ.get("STAND_HELP", ""))
         return 0
+    if sys.argv[1:] == ["--version"]:
+        print("slurm-wlm " + os.environ.get("STAND_VERSION", "24.11.5"))
+        return 0
     options: dict[str, str] = {}
     arguments = sys.argv[1:]
     while arguments and arguments[0].startswith("--"):

@@ -299,6 +299,12 @@ def test_a_node_that_ignores_the_bundle_is_refused(job: Job) -> None:
     assert "has no oci.conf" in job.output
 
 
+def test_a_slurm_that_is_too_old_for_bundles_is_refused(job: Job) -> None:
+    job.change(profile="oci", bundle={"root": {"path": "rootfs"}, "process": {}})
+    assert job.run(STAND_VERSION="22.05.8") == 78
+    assert "the profile oci needs Slurm 23.02 or newer: slurm-wlm 22.05.8 takes" in job.output
+
+
 def test_only_whole_words_of_the_script_are_taken() -> None:
     assert parse_exit("") is None
     assert parse_exit("1 ") is None

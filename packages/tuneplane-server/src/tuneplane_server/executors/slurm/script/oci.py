@@ -5,7 +5,7 @@ the runtime of `oci.conf` (src/slurmd/slurmstepd/container.c). There are no opti
 attempt has a bundle of its own, which is the registered one with the job's mounts, its root file system named by its full path.
 Variables in the bundle win over the step's; those that the job brings are taken out of it. Hooks, namespaces and the mapping of
 users stay as the site registered them. Without an `oci.conf` Slurm ignores the option and runs the step on the host: the bundle
-brings a variable that proves it was used.
+brings a variable that proves it was used. Slurm before 23.02 overwrites the path of the root file system; it is refused.
 """
 
 from __future__ import annotations
@@ -25,8 +25,15 @@ from tuneplane_server.executors.slurm.script.template import fill, word
 BUNDLE_DIR = "bundle"
 CONFIG_FILE = "config.json"
 _PROOF = "TUNEPLANE_IN_BUNDLE"
+_STEP_LIMITS = ("RLIMIT_NOFILE", "RLIMIT_MEMLOCK")
 _SCRATCH = "/tmp"  # noqa: S108 - inside the container, whose root may be read-only
 
+_BEFORE = """\
+case $(srun --version 2>/dev/null) in
+  *' '20.* | *' '21.* | *' '22.*)
+    refuse "launch-failed: the profile oci needs Slurm 23.02 or newer: $(srun --version) takes no root file system from outside of a bundle" ;;
+esac
+"""
 _CHECK = """\
 [ "${@PROOF@:-}" = 1 ] || refuse "launch-failed: Slurm ran the step outside of its container; $node has no oci.conf, which the profile oci needs"
 unset @PROOF@
@@ -41,6 +48,7 @@ def launcher(request: ScriptRequest) -> Launcher:
     text = machine.inside(str(request.capsule / BOOTSTRAP_FILE), fill(_CHECK, {"PROOF": _PROOF}))
     return Launcher(
         machine=text,
+        before=_BEFORE,
         options=(f"--container={word(str(bundle))}",),
         files={f"{BUNDLE_DIR}/{CONFIG_FILE}": json.dumps(config, indent=1) + "\n"},
     )
@@ -60,6 +68,8 @@ def job_config(
     taken = {*names, _PROOF}
     process["env"] = [entry for entry in given if entry.partition("=")[0] not in taken] + [f"{_PROOF}=1"]
     process["cwd"], process["terminal"] = "/", False
+    # `runc spec` writes 1024 open files; the step has what the site allows.
+    process["rlimits"] = [limit for limit in process.get("rlimits", []) if limit.get("type") not in _STEP_LIMITS]
     targets = {entry.get("destination") for entry in there}
     if _SCRATCH not in targets:
         options = ["nosuid", "nodev", "mode=1777"]
