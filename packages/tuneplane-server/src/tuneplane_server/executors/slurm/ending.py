@@ -115,11 +115,12 @@ def _members(end: Exit, left: Left, nodes: Sequence[str]) -> tuple[MemberEnd, ..
     for rank, node in enumerate(nodes):
         mine = left.exits.get(rank)
         at = None if mine is None else datetime.fromtimestamp(mine.ended_at, UTC)
-        found.append(MemberEnd(rank, node, end if mine is None else _exit(mine), at, left.outputs.get(rank, "")))
+        own = end if mine is None else _exit(mine)
+        if mine is not None and mine.told:  # for another one's end: it only followed
+            own = replace(own, signal=int(SIGTERM))
+        found.append(MemberEnd(rank, node, own, at, left.outputs.get(rank, "")))
     return tuple(found)
 
 
 def _exit(found: MachineExit) -> Exit:
-    """One that was told to end because of another one's end only followed."""
-    signal = found.code - 128 if 128 < found.code < 192 else None
-    return Exit(exit_code=found.code, signal=int(SIGTERM) if found.told else signal)
+    return Exit(exit_code=found.code, signal=found.code - 128 if 128 < found.code < 192 else None)
