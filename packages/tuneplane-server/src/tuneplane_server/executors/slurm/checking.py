@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
-from tuneplane.i18n import _, ngettext
+from tuneplane.i18n import _
 from tuneplane_node.daemon.file_lane import FileLane, StorageHangsError
 from tuneplane_node.engine.inventory import series_of
 from tuneplane_server.db.filesystems import MOUNTINFO, filesystem_of
@@ -207,11 +207,9 @@ def _one_partition(partition: Partition, slurm: SlurmSettings, nodes: Sequence[S
         return
     own = nodes_of(partition, nodes)
     fit = [node for node in own if not node.states & _AWAY]
-    text = ngettext(
-        "partition {partition}: {count} node, {fit} of them take work",
-        "partition {partition}: {count} nodes, {fit} of them take work",
-        len(own),
-    ).format(partition=partition.name, count=len(own), fit=len(fit))
+    text = _("partition {partition}: {fit} of {count} nodes take work").format(
+        partition=partition.name, fit=len(fit), count=len(own)
+    )
     away = "; ".join(_why_away(node) for node in own if node not in fit)
     if fit:
         yield Finding("slurm-partition", "info", text, detail=away)
