@@ -349,6 +349,16 @@ async def test_other_people_s_jobs_are_not_owned(stage: Stage) -> None:
     assert await stage.executor.owned() == []
 
 
+@pytest.mark.parametrize(
+    "directory",
+    ["", "/elsewhere/attempts/1/slurm", "{root}/projects/ann/demo/jobs/other/attempts/1/slurm", "{root}/../x"],
+)
+async def test_jobs_of_another_console_are_not_owned(stage: Stage, tmp_path: Path, directory: str) -> None:
+    await stage.launch()
+    stage.slurm.set(17, "PENDING", directory=directory.format(root=tmp_path))
+    assert await stage.executor.owned() == []
+
+
 async def test_machines_of_the_partitions_that_jobs_can_go_to(stage: Stage) -> None:
     first, *_others = await stage.executor.nodes()
     assert (first.name, first.cpus, first.memory_gb, first.placeable, first.why) == ("n0", 64.0, 500.0, True, "")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import structlog
 
-from tuneplane.contract.names import is_run_id
 from tuneplane_server.clock import Clock
 from tuneplane_server.domain.classify import Exit
 from tuneplane_server.executors.port import (
@@ -147,7 +146,7 @@ class SlurmExecutor:
         return CleanupState.UNKNOWN
 
     async def owned(self, nodes: Sequence[str] = ()) -> list[Handle]:
-        """What has not ended. Slurm keeps the records of what has for a while, and nobody can remove them."""
+        """What has not ended, of this storage root. Slurm keeps the records of what has for a while, and nobody can remove them."""
         try:
             listing = await self._listings.get(after=self._listings.now())
         except SlurmError as error:
@@ -155,7 +154,7 @@ class SlurmExecutor:
         alive = {
             key: next((job for job in jobs if not states.is_over(job)), None) for key, jobs in listing.jobs.items()
         }
-        found = [(key, job) for key, job in alive.items() if job is not None]
+        found = [(key, job) for key, job in alive.items() if job is not None and self._is_ours(job, key)]
         handles = await asyncio.to_thread(lambda: [self._handle(key, job) for key, job in found])
         return [handle for handle in handles if not nodes or set(nodes).intersection(handle.nodes)]
 
@@ -229,20 +228,21 @@ class SlurmExecutor:
         """Blocks. As the launch made it; of a job whose intent cannot be read, as far as Slurm says."""
         job_id, attempt = key
         directory = Path(job[0].directory)
-        if is_run_id(job_id) and self._is_ours(directory, key):
-            try:
-                intent = read_intent(directory)
-            except OSError as error:
-                log.warning("the intent of a job cannot be read", job=job_id, why=str(error))
-                intent = None
-            if intent is not None:
-                known = intent if intent.slurm_id is not None else intent.with_id(job[0].leader_id)
-                return handle_of(job_id, attempt, directory, known)
+        try:
+            intent = read_intent(directory)
+        except OSError as error:
+            log.warning("the intent of a job cannot be read", job=job_id, why=str(error))
+            intent = None
+        if intent is not None:
+            known = intent if intent.slurm_id is not None else intent.with_id(job[0].leader_id)
+            return handle_of(job_id, attempt, directory, known)
         place = Place(job_id, attempt, job[0].leader_id, directory, sum(part.gpus_asked for part in job))
         names = [f"{self.name}/{job_id}-{attempt}/{rank}" for rank in range(sum(part.nodes_asked or 1 for part in job))]
         return make_handle(place, tuple(names), self.rules.slurm.container)
 
-    def _is_ours(self, directory: Path, key: Attempt) -> bool:
-        """Whether it is the attempt's directory below the storage root: anybody may have named a job like ours."""
+    def _is_ours(self, job: Job, key: Attempt) -> bool:
+        """Whether it starts in the attempt's directory below the storage root: anybody may name a job like ours, and another
+        console may have the same Slurm user."""
+        directory = Path(job[0].directory)
         root, wanted = self.rules.storage_root / "projects", (key[0], "attempts", str(key[1]), DIRECTORY)
         return directory.is_relative_to(root) and ".." not in directory.parts and directory.parts[-4:] == wanted
