@@ -139,7 +139,7 @@ class SlurmClient:
         there is no accounting here."""
         shape = await self._chosen()
         path = f"{shape.accounting_prefix}/jobs" if job_id is None else f"{shape.accounting_prefix}/job/{job_id:d}"
-        params = shape.accounting_query(name, since, self._user) if job_id is None else None
+        params = shape.accounting_query(name, since) if job_id is None else None
         try:
             answer = await self._call("GET", path, params=params)
         except SlurmError as problem:
@@ -212,15 +212,18 @@ class SlurmClient:
         return answer
 
     async def _verdict(self, answer: Answer, token: str) -> outcomes.Verdict:
-        """`doubtful` is told apart by a ping: a token that is bad for one call is so for another."""
+        """`doubtful` is told apart by a signal that ends nothing to the job 0, which is never there: 22.05 answers every question
+        alike, also a ping, when its controller is away and when that does not like the token; for a signal it says which."""
         found = outcomes.verdict(answer)
         if found != "doubtful" or self._shape is None:
             return found
         try:
-            ping = await self._transport.call("GET", f"{self._shape.prefix}/ping", token=token)
+            probe = await self._transport.call(
+                "DELETE", f"{self._shape.prefix}/job/0", token=token, params={"signal": "CONT"}
+            )
         except SlurmError:
             return "lost"
-        return "auth" if outcomes.verdict(ping) in ("auth", "doubtful") else "lost"
+        return "auth" if outcomes.verdict(probe) in ("auth", "doubtful") else "lost"
 
     async def _shaped[T](self, answer: Answer, name: str, shape: Callable[[Body], T]) -> list[T]:
         """What is in a list of an answer. One object that is odd makes the whole answer odd: a job must not be missing unseen."""
@@ -257,6 +260,6 @@ def _not_accepted(answer: Answer, token: str) -> SlurmError:
 def _no_accounting(problem: SlurmError) -> list[SlurmJob] | None:
     if isinstance(problem, _NoAddressError):  # slurmrestd runs without slurmdbd's addresses
         return None
-    if problem.kind == "not-found":
+    if problem.kind == "not-found" or problem.code == outcomes.EMPTY_RESULT:
         return []
     raise problem

@@ -12,8 +12,6 @@ Verdict = Literal["fine", "refused", "not-found", "auth", "doubtful", "unreachab
 
 INVALID_JOB_ID = 2017
 ALREADY_DONE = 2021
-NO_CHANGE = 1900
-JOB_HELD = 2042
 EMPTY_RESULT = 9003
 # The request did not arrive: SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR and its like, a slurmctld in standby.
 _NOT_ARRIVED = frozenset({1001, 1021, 1800, 2027, 2131})
@@ -51,7 +49,7 @@ def warnings(body: dict[str, Any] | None) -> tuple[str, ...]:
 
 
 def verdict(answer: Answer) -> Verdict:
-    """What an answer is. `doubtful`: 22.05's bad tokens and its server errors are alike, to be told apart by a ping. `lost`: the
+    """What an answer is. `doubtful`: 22.05 says the same of a bad token and of a controller that is away. `lost`: the
     request may have arrived, only its answer did not. `gone`: the server has no such address, for example of a data version."""
     codes = {problem.code for problem in problems(answer.body)}
     if answer.status in _AUTH_STATUS or codes & _BAD_TOKEN:

@@ -31,10 +31,10 @@ class Shape(ABC):
         """A job of slurmdbd's. Raises as `job` does."""
         return ran(body)
 
-    def accounting_query(self, name: str | None, since: datetime | None, user: str) -> Mapping[str, str]:
-        """Parameters of a search in the accounting."""
+    def accounting_query(self, name: str | None, since: datetime | None) -> Mapping[str, str]:
+        """Parameters of a search in the accounting: jobs that were there at `since` or later. 22.05 cannot choose by user."""
         # `uts`: seconds since 1970, the one form of parse_time.c that no time zone changes.
-        asked = {"users": user, "job_name": name, "start_time": f"uts{int(since.timestamp())}" if since else None}
+        asked = {"job_name": name, "start_time": f"uts{int(since.timestamp())}" if since else None}
         return {key: value for key, value in asked.items() if value}
 
     @abstractmethod

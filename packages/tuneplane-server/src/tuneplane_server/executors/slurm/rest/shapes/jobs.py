@@ -21,12 +21,10 @@ def ended(states: Iterable[str]) -> bool:
     return not _ENDED.isdisjoint(states)
 
 
-def started(states: frozenset[str], start: datetime | None, end: datetime | None) -> datetime | None:
+def started(states: frozenset[str], start: datetime | None, nodes: tuple[str, ...]) -> datetime | None:
     """When it started, None for one that never did: a pending job's start is a guess, and one that was cancelled while it waited has
-    its end for a start."""
-    if "PENDING" in states:
-        return None
-    return None if start is not None and start == end and "CANCELLED" in states else start
+    its end for a start, but no nodes."""
+    return start if nodes and "PENDING" not in states else None
 
 
 def wait_status(status: int | None) -> tuple[int | None, int | None]:
@@ -68,7 +66,8 @@ def held(body: dict[str, Any]) -> SlurmJob:
     states = words(body["job_state"])
     leader = number(body.get("het_job_id")) or None
     start, end = moment(body.get("start_time")), moment(body.get("end_time"))
-    exit_code, signal = end_of(body.get("exit_code")) if ended(states) else (None, None)
+    nodes = hosts(body.get("nodes"))
+    exit_code, signal = end_of(body.get("exit_code")) if nodes and ended(states) else (None, None)
     asked = gpus_asked(body)
     return SlurmJob(
         id=int(body["job_id"]),
@@ -79,12 +78,12 @@ def held(body: dict[str, Any]) -> SlurmJob:
         reason=text(body.get("state_reason")),
         submitted_at=moment(body.get("submit_time")),
         eligible_at=moment(body.get("eligible_time")),
-        started_at=started(states, start, end),
+        started_at=started(states, start, nodes),
         estimated_start=start if "PENDING" in states else None,
         ended_at=end if ended(states) else None,
         exit_code=exit_code,
         signal=signal,
-        nodes=hosts(body.get("nodes")),
+        nodes=nodes,
         partition=text(body.get("partition")),
         account=text(body.get("account")),
         qos=text(body.get("qos")),
@@ -111,7 +110,10 @@ def ran(body: dict[str, Any]) -> SlurmJob:
     het = body.get("het")
     het = het if isinstance(het, dict) else {}
     leader = number(het.get("job_id")) or None
-    exit_code, signal = end_of(body.get("exit_code")) if ended(states) else (None, None)
+    nodes = hosts(body.get("nodes"))
+    exit_code, signal = end_of(body.get("exit_code")) if nodes and ended(states) else (None, None)
+    if exit_code == 0 and "FAILED" in states:  # 22.05's slurmrestd says 0 whatever it was
+        exit_code = None
     tres = body.get("tres")
     tres = tres if isinstance(tres, dict) else {}
     return SlurmJob(
@@ -123,11 +125,11 @@ def ran(body: dict[str, Any]) -> SlurmJob:
         reason=text(state.get("reason")) if isinstance(state, dict) else "",
         submitted_at=moment(times.get("submission")),
         eligible_at=moment(times.get("eligible")),
-        started_at=started(states, start, end),
+        started_at=started(states, start, nodes),
         ended_at=end if ended(states) else None,
         exit_code=exit_code,
         signal=signal,
-        nodes=hosts(body.get("nodes")),
+        nodes=nodes,
         partition=text(body.get("partition")),
         account=text(body.get("account")),
         qos=text(body.get("qos")),
