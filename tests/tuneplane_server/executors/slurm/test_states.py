@@ -170,6 +170,7 @@ def test_a_lost_node_counts_before_what_followed_from_it() -> None:
 def test_reasons_of_failed_jobs_that_say_more_than_the_state() -> None:
     assert states.exit_of((a_job("FAILED", reason="JobLaunchFailure"),), told=False).cause == "launch-failed"
     assert states.exit_of((a_job("FAILED", reason="NodeDown"),), told=False).cause == "node-lost"
+    assert states.exit_of((a_job("FAILED", reason="JobLaunchFailure", signal=9),), told=False).cause is None
 
 
 @pytest.mark.parametrize(

@@ -88,16 +88,17 @@ def exit_of(components: Sequence[SlurmJob], *, told: bool) -> Exit:
     detail = words_of(components).text
     base = {word for job in components for word in job.states if word in _ENDS}
     causes = [cause for word, cause in _ENDS.items() if word in base and cause is not None]
-    causes += [cause for word, cause in _REASONS.items() if any(job.reason == word for job in components)]
     if told:
         causes = [cause for cause in causes if cause != "slurm-cancelled"]
     failed = next((job for job in components if job.signal or job.exit_code), leader)
-    if failed.signal == UNSTARTED_SIGNAL:
-        causes.append("storage-failed")
-        detail += "; Slurm could not start the batch script: is the storage root there, at the same path?"
     code, signal = failed.exit_code, failed.signal
     if code == 0 and (signal is not None or base != {"COMPLETED"}):
         code = None  # Slurm says 0 of what it ended itself
+    if code is None and signal is None:  # 22.05 also says JobLaunchFailure of a script that was killed
+        causes += [cause for word, cause in _REASONS.items() if any(job.reason == word for job in components)]
+    if failed.signal == UNSTARTED_SIGNAL:
+        causes.append("storage-failed")
+        detail += "; Slurm could not start the batch script: is the storage root there, at the same path?"
     if signal is None and code is not None and 128 < code < 192:
         signal = _known_signal(code - 128)
     never_ran = leader.started_at is None and code is None and signal is None
