@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -49,6 +50,28 @@ class TestFinding:
 
 
 class TestList:
+    def test_a_run_in_the_queue_of_the_executor_says_so_once_with_place_and_guess(
+        self, tp: Tp, signed_in: ScriptedConsole
+    ) -> None:
+        sentence = "waits in the queue of Slurm: Resources; number 3 in line"
+        waiting = {"kind": "executor", "text": sentence, "position": 3, "ahead": 2, "estimate": "2026-01-01T02:00:00Z"}
+        signed_in.add_job(
+            phase="starting",
+            waiting=waiting,
+            conditions=[{"type": "executor-queue", "text": sentence}, {"type": "stopping", "text": "told to stop"}],
+        )
+        shown = tp("job", "show", RUN).out
+        assert shown.count(sentence) == 1
+        assert f"waiting: {sentence}" in shown
+        assert "3, 2 runs are before it" in shown
+        assert "at about " in shown
+        assert "stopping: told to stop" in shown
+        assert sentence in tp("status").out
+
+    def test_the_machines_of_a_run_are_named(self, tp: Tp, signed_in: ScriptedConsole) -> None:
+        signed_in.add_job(phase="running", nodes=["h7", "h3"])
+        assert re.search(r"^machines +h7, h3$", tp("job", "show", RUN).out, re.MULTILINE)
+
     def test_the_jobs_of_the_lab_with_why_they_wait(self, tp: Tp, lab: Path, signed_in: ScriptedConsole) -> None:
         signed_in.add_job(phase="queued", waiting={"text": "waits for 8 GPUs of h200"})
         signed_in.add_job(OTHER, project="elsewhere")

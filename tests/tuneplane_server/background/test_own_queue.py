@@ -138,6 +138,36 @@ async def test_why_and_where_it_stands_is_shown_in_the_language_of_the_reader(
     )
 
 
+async def test_the_line_tells_who_stands_there_and_of_others_only_their_place(
+    api: Api, slurmlike: Harness, ada: Principal
+) -> None:
+    first, second = await waiting_job(slurmlike, ada), await waiting_job(slurmlike, ada, cards(1))
+    out_there(slurmlike, second).queued = Queued("Priority", "", 1)
+    slurmlike.time.pass_(61)
+    await slurmlike.round()
+    async with await api.client(ada) as client:
+        told = (await client.get("/api/v1/queue")).json()
+    assert (told["items"], told["executor_queue"]["name"]) == ([], "scripted")
+    items = told["executor_queue"]["items"]
+    assert [(item["id"], item["position"], item["waiting"]["kind"]) for item in items] == [
+        (second, 1, "executor"),
+        (first, None, "executor"),
+    ]
+    async with await api.client(await slurmlike.user("bob")) as client:
+        others = (await client.get("/api/v1/queue")).json()["executor_queue"]["items"]
+    assert [(item["owner"], item["id"], item["waiting"], item["needs"][0]["gpus_per_node"]) for item in others] == [
+        ("ada", None, None, 1),
+        ("ada", None, None, 2),
+    ]
+
+
+async def test_a_dry_run_says_that_the_executor_will_decide(api: Api, slurmlike: Harness, ada: Principal) -> None:
+    async with await api.client(ada) as client:
+        answer = (await client.post("/api/v1/jobs", params={"dry_run": "true"}, json=cards(8))).json()
+    assert (answer["admitted"], answer["waiting"]["kind"], answer["waiting"]["position"]) == (True, "next", 1)
+    assert "it goes to the queue of scripted in a moment, which decides when it starts" in answer["waiting"]["text"]
+
+
 async def test_estimates_that_move_at_every_look_write_few_events(slurmlike: Harness, ada: Principal) -> None:
     job_id = await waiting_job(slurmlike, ada)
     for minute in range(240):  # four hours, a look a minute, another answer each time

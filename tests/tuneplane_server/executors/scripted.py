@@ -103,7 +103,15 @@ class ScriptedExecutor:
         cards = tuple(GpuInfo(index, "h200", "invented", None, simulated=self.invented) for index in range(self.gpus))
         names = ("node", "node-2") if self.own_queue else ("node",)
         return [
-            NodeInfo(name, self.cpus, 1_000_000, cards, placeable=self.placeable, gpus_used=self.gpus_used)
+            NodeInfo(
+                name,
+                self.cpus,
+                1_000_000,
+                cards,
+                placeable=self.placeable,
+                why="" if self.placeable else "drained: new fans",
+                gpus_used=self.gpus_used,
+            )
             for name in names
         ]
 

@@ -194,7 +194,9 @@ class Latest(TypedDict):
 
 
 class Waiting(TypedDict):
-    """Why a queued job does not run. `position`: its place in the line, from 1; `ahead`: how many runs are before it."""
+    """Why a job does not run, here or in the executor's own queue (`kind: executor`). `position`: its place in the line, from 1;
+    `ahead`: how many runs are before it.
+    """
 
     text: str
     kind: NotRequired[str]
@@ -232,6 +234,7 @@ class Job(TypedDict):
     finished_at: NotRequired[str | None]
     pools: NotRequired[list[dict[str, Any]]]
     simulated: NotRequired[bool]
+    nodes: NotRequired[list[str]]  # machines of the current attempt by rank
     runtime: NotRequired[Any]
     waiting: NotRequired[Waiting | None]
     latest: NotRequired[dict[str, Latest]]

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from tuneplane_server.console.pages.reader import Reader, pages_of, services_of
 from tuneplane_server.console.views import queue as view
+from tuneplane_server.domain.executor_queue import queue_name
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 
 router = APIRouter(include_in_schema=False)
@@ -20,7 +21,9 @@ PAGE = 50
 async def queue_page(request: Request, reader: Reader, cursor: Annotated[str, Query(max_length=200)] = "") -> Response:
     """The page, or for htmx the part of it that refreshes itself."""
     last, place = decode_cursor(cursor, str, int) if cursor else (None, 0)
-    line = await services_of(request).queue.line(reader, after=last, place=place, limit=PAGE)
+    queue = services_of(request).queue
+    line = await queue.line(reader, after=last, place=place, limit=PAGE)
+    passed = await queue.passed_on()
     part = "hx-request" in request.headers
     return pages_of(request).page(
         request,
@@ -28,6 +31,8 @@ async def queue_page(request: Request, reader: Reader, cursor: Annotated[str, Qu
         reader=reader,
         rows=view.rows(line),
         total=line.total,
+        own_queue=queue_name(line.made.own_queue),
+        passed=view.passed_on(passed or (), reader),
         machines=view.machines(line.made, reader),
         cursor=cursor,
         next_cursor="" if line.more is None else encode_cursor(*line.more),

@@ -26,6 +26,8 @@ def _node(
         "name": node["name"],
         "cpus": f"{node['cpus']:g}",
         "simulated": node["simulated"],
+        "taken": node["gpus_used"],
+        "why": "" if node["placeable"] else node["why"],
         "seen_at": node["seen_at"],
         "stale": node["seen_at"] is not None and figures is None,
         "cpu": _percent(figures, "cpu"),

@@ -7,6 +7,7 @@ from typing import Any
 from tuneplane.contract.words import PHASES, TERMINAL_PHASES
 from tuneplane_server.console.display import PHASE_ICONS, PHASE_WORDS, seconds_between
 from tuneplane_server.console.i18n import N_, _
+from tuneplane_server.domain.transitions import EXECUTOR_QUEUE, EXECUTOR_STARTING
 
 ALL = N_("All")
 REASON_CLASSES = {
@@ -70,7 +71,12 @@ def phase_tabs(counts: dict[str, int] | None = None) -> list[dict[str, Any]]:
 
 def _marks(job: dict[str, Any], live: bool) -> list[dict[str, Any]]:
     """Small signs beside the phase: what is true of the job for now that is no phase."""
-    marks = [_mark(item["type"], item["text"], "warn", condition=True) for item in job["conditions"]]
+    # What waits in the executor's own queue says so in its sentence, as what waits in ours.
+    marks = [
+        _mark(item["type"], item["text"], "info" if item["type"] == EXECUTOR_STARTING else "warn", condition=True)
+        for item in job["conditions"]
+        if item["type"] != EXECUTOR_QUEUE
+    ]
     if live and job["desired"] == "cancel":
         marks.append(_mark(_("cancel asked"), _("it is being stopped"), "warn"))
     held = _held_back(job) if live else None

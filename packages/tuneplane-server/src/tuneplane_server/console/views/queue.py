@@ -7,11 +7,13 @@ from typing import Any
 
 from tuneplane_server.console.i18n import _
 from tuneplane_server.domain.line import Live
-from tuneplane_server.executors.port import NodeInfo
+from tuneplane_server.domain.placement import PoolRequest
+from tuneplane_server.executors.port import GpuInfo, NodeInfo
 from tuneplane_server.features.accounts.principal import Principal
-from tuneplane_server.features.queue.service import Entry, LineOf, PlanOf
+from tuneplane_server.features.jobs.passed_on import PassedOn
+from tuneplane_server.features.queue.service import Entry, LineOf, PlanOf, may_see
 from tuneplane_server.features.queue.texts import needs_text
-from tuneplane_server.features.queue.views import waiting_view
+from tuneplane_server.features.queue.views import executor_view, waiting_view
 
 CARD, GAP, IN_ROW = 44, 6, 8  # units of the picture
 COLOURS = 5
@@ -20,6 +22,11 @@ COLOURS = 5
 def rows(line: LineOf) -> list[dict[str, Any]]:
     """Of other people's jobs only the place, the owner and what they need."""
     return [_row(line.made, entry) for entry in line.entries]
+
+
+def passed_on(passed: Sequence[PassedOn], reader: Principal) -> list[dict[str, Any]]:
+    """Who waits in the executor's own queue, in the shape of `rows`."""
+    return [_passed(item, mine=may_see(reader, item)) for item in passed]
 
 
 def machines(made: PlanOf, reader: Principal) -> list[dict[str, Any]]:
@@ -43,29 +50,40 @@ def _row(made: PlanOf, entry: Entry) -> dict[str, Any]:
     }
 
 
+def _passed(passed: PassedOn, *, mine: bool) -> dict[str, Any]:
+    waiting = executor_view(passed.seen, passed.demand)
+    return {
+        "position": waiting.position,
+        "owner": passed.names.owner,
+        "needs": needs_text([PoolRequest(**pool) for pool in passed.demand]),
+        "priority": passed.priority,
+        "mine": mine,
+        "id": passed.names.job_id,
+        "name": passed.names.display_name or passed.names.experiment,
+        "project": passed.names.project,
+        "waiting": waiting.model_dump() if mine else None,
+    }
+
+
 def _machine(node: NodeInfo, live: Sequence[Live], colours: dict[str, str], reader: Principal) -> dict[str, Any]:
     held = [(run, hold) for run in live for hold in run.holds if hold.node == node.name]
     by_card = {index: run for run, hold in held for index in hold.gpus}
-    cards = []
-    for place, gpu in enumerate(sorted(node.gpus, key=lambda gpu: gpu.index)):
-        run = by_card.get(gpu.index)
-        cards.append(
-            {
-                "x": place % IN_ROW * (CARD + GAP),
-                "y": place // IN_ROW * (CARD + GAP),
-                "index": gpu.index,
-                "colour": f"held {colours[run.job_id]}" if run else "",
-                "link": run.job_id if run and _may_see(run, reader) else None,
-                "title": _card_title(gpu.profile, gpu.index, run),
-            }
-        )
+    gpus = sorted(node.gpus, key=lambda gpu: gpu.index)
+    if node.gpus_used is None:
+        cards = [
+            _place(place, gpu) | _held(gpu, by_card.get(gpu.index), colours, reader) for place, gpu in enumerate(gpus)
+        ]
+        free = sum(gpu.index not in by_card for gpu in gpus)
+    else:
+        cards = [_place(place, gpu) | _counted(place, gpu, node) for place, gpu in enumerate(gpus)]
+        free = max(0, len(gpus) - node.gpus_used)
     lines = (len(cards) + IN_ROW - 1) // IN_ROW
     return {
         "name": node.name,
         "profiles": sorted({gpu.profile for gpu in node.gpus}),
         "simulated": any(gpu.simulated for gpu in node.gpus),
         "cards": cards,
-        "free": sum(gpu.index not in by_card for gpu in node.gpus),
+        "free": free,
         "width": min(len(cards), IN_ROW) * (CARD + GAP) - GAP,
         "height": lines * (CARD + GAP) - GAP,
         "cpus": f"{node.cpus - sum(hold.cpus for _run, hold in held):g}",
@@ -83,6 +101,25 @@ def _machine(node: NodeInfo, live: Sequence[Live], colours: dict[str, str], read
             for run, hold in held
         ],
     }
+
+
+def _place(place: int, gpu: GpuInfo) -> dict[str, Any]:
+    return {"x": place % IN_ROW * (CARD + GAP), "y": place // IN_ROW * (CARD + GAP), "index": gpu.index}
+
+
+def _held(gpu: GpuInfo, run: Live | None, colours: dict[str, str], reader: Principal) -> dict[str, Any]:
+    return {
+        "colour": f"held {colours[run.job_id]}" if run else "",
+        "link": run.job_id if run and _may_see(run, reader) else None,
+        "title": _card_title(gpu.profile, gpu.index, run),
+    }
+
+
+def _counted(place: int, gpu: GpuInfo, node: NodeInfo) -> dict[str, Any]:
+    """The executor says how many are taken and not which: a picture of their number."""
+    taken = node.gpus_used or 0
+    title = _("{profile}: {taken} of {total} are taken").format(profile=gpu.profile, taken=taken, total=len(node.gpus))
+    return {"colour": "held taken" if place < taken else "", "link": None, "title": title}
 
 
 def _card_title(profile: str, index: int, run: Live | None) -> str:

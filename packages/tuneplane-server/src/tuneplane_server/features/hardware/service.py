@@ -312,12 +312,15 @@ def _within(used: tuple[float, float], room: tuple[float, float] | None) -> bool
 
 
 def _node_view(node: NodeInfo, holders: Mapping[tuple[str, int], str], latest: Mapping[str, Latest]) -> dict[str, Any]:
-    """`figures` and `seen_at` are None where nothing was ever measured, as of invented cards."""
+    """`figures` and `seen_at` are None where nothing was ever measured, as of invented cards; `gpus_used` and `why` as in `NodeInfo`."""
     return {
         "name": node.name,
         "cpus": node.cpus,
         "memory_gb": node.memory_gb,
         "simulated": any(gpu.simulated for gpu in node.gpus),
+        "gpus_used": node.gpus_used,
+        "placeable": node.placeable,
+        "why": node.why,
         "gpus": [
             vars(gpu)
             | {"job_id": holders.get((node.name, gpu.index))}

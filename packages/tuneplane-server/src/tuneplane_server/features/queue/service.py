@@ -26,6 +26,7 @@ from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.hardware.service import HardwareService, machines_of
 from tuneplane_server.features.jobs import in_queue
 from tuneplane_server.features.jobs.in_queue import QueuedNames, QueueJobs
+from tuneplane_server.features.jobs.passed_on import PassedOn, passed_on
 from tuneplane_server.turns import Callers, in_slices
 
 # Longer than the placer's rest between two plans: a console that places never makes one for its readers.
@@ -233,7 +234,7 @@ class QueueService:
         waits = [
             wait
             for wait in made.plan.waits.values()
-            if wait.position is not None or _may_see(principal, made.waiting[wait.job_id])
+            if wait.position is not None or may_see(principal, made.waiting[wait.job_id])
         ]
         known = next((index for index, wait in enumerate(waits) if wait.job_id == after), None)
         start = place if known is None else known + 1
@@ -241,12 +242,19 @@ class QueueService:
         async with self._database.session() as session:
             names = await in_queue.names(session, [wait.job_id for wait in page])
         entries = [
-            Entry(wait, names[wait.job_id], _may_see(principal, made.waiting[wait.job_id]))
+            Entry(wait, names[wait.job_id], may_see(principal, made.waiting[wait.job_id]))
             for wait in page
             if wait.job_id in names
         ]
         more = (page[-1].job_id, start + limit) if len(waits) > start + limit else None
         return LineOf(made, entries, sum(1 for wait in waits if wait.position is not None), more)
+
+    async def passed_on(self) -> list[PassedOn] | None:
+        """Who waits in the executor's own queue, whoever's they are; None where it has none."""
+        if not self._hardware.own_queue:
+            return None
+        async with self._database.session() as session:
+            return await passed_on(session)
 
     def _fresh(self, asked: Collection[Asked]) -> PlanOf | None:
         last, seen_at = self._last, self._seen_at
@@ -268,5 +276,5 @@ def _knows(made: PlanOf, asked: Asked) -> bool:
     return job is not None and (job.attempt, job.held_back) == (asked.attempt, asked.held_back)
 
 
-def _may_see(principal: Principal, job: Waiting) -> bool:
+def may_see(principal: Principal, job: Waiting | PassedOn) -> bool:
     return principal.acts_as_admin or job.owner_id == principal.user_id

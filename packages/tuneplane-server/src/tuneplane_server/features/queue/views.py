@@ -79,12 +79,21 @@ class LineItem(BaseModel):
     waiting: WaitingView | None = None
 
 
+class ExecutorQueue(BaseModel):
+    """`name`: whose it is (`Slurm`). `items`: who stands in it, as it was seen; the longest wait first where it gives no places."""
+
+    name: str
+    items: list[LineItem]
+
+
 class LinePage(BaseModel):
-    """`total`: jobs that stand in line, whoever's."""
+    """`total`: jobs that stand in line, whoever's. `executor_queue`: the executor's own, which decides what starts when; null where
+    it has none, and on further pages."""
 
     items: list[LineItem]
     total: int
     next_cursor: str | None
+    executor_queue: ExecutorQueue | None = None
 
 
 def waiting_view(made: PlanOf, wait: Wait) -> WaitingView:

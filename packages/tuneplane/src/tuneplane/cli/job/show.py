@@ -22,6 +22,7 @@ from tuneplane.i18n import _
 
 MAX_EVENTS = 200
 MAX_DETAIL_LINES = 10
+EXECUTOR_QUEUE = "executor-queue"
 
 
 @tp_command(
@@ -71,6 +72,7 @@ def _summary(job: Job) -> str:
             (_("method"), f"{recipe['name']} {recipe['version']}" if recipe else None),
             (_("phase"), state_word(job)),
             (_("pools"), pools_text(job)),
+            (_("machines"), clean(", ".join(job.get("nodes") or [])) or None),
             (_("runs in"), runs_in(job)),
             (_("model"), (spec.get("model") or {}).get("base")),
             (_("follows"), _origin(job)),
@@ -103,6 +105,7 @@ def _why(job: Job) -> str:
     lines = [
         f"{clean(condition['type'])}: {clean(condition.get('text') or '')}".rstrip(": ")
         for condition in job.get("conditions") or []
+        if not (condition["type"] == EXECUTOR_QUEUE and job.get("waiting"))  # that says the same
     ]
     reason = job.get("reason")
     if reason:

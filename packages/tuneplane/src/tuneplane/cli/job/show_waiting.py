@@ -1,4 +1,4 @@
-"""Why a queued job does not run yet, as `tp job show` says it: the console's sentence, its place, who has what it needs, when it starts."""
+"""Why a job does not run yet, here or in the executor's own queue, as `tp job show` says it: the console's sentence, its place, who has what it needs, when it starts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from tuneplane.i18n import _, ngettext
 
 SHOWN = 6
 WANTS_ROOM = ("cards", "cpus", "turn")
+IN_EXECUTOR_QUEUE = "executor"
 
 
 def waiting_text(job: Job) -> str:
     """Empty for a job that waits for nothing."""
-    if job["phase"] != "queued":
-        return ""
     waiting = job.get("waiting")
+    if not waiting and job["phase"] != "queued":
+        return ""
     lines = [_("waiting: {text}").format(text=clean(waiting["text"]))] if waiting else _held_back(job)
     details = fields(_details(waiting)) if waiting else ""
     return "".join(f"{line}\n" for line in lines) + "".join(f"  {line}\n" for line in details.splitlines())
@@ -77,7 +78,10 @@ def _holder(item: dict[str, Any]) -> str:
 
 
 def _estimate(waiting: Waiting) -> str | None:
-    """Only where room is what is missing: anything else is not a matter of time."""
+    """Only where room is what is missing: anything else is not a matter of time. The executor's own queue only guesses."""
+    if waiting.get("kind") == IN_EXECUTOR_QUEUE:
+        guess = local_time(waiting.get("estimate"))
+        return _("at about {time}").format(time=guess) if guess else None
     if waiting.get("kind") not in WANTS_ROOM:
         return None
     time = local_time(waiting.get("estimate"))
