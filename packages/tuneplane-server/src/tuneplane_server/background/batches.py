@@ -1,4 +1,4 @@
-"""Many machines as a few pieces of work: which belong together, and which of them rest alone."""
+"""Many rows as few pieces of work: which belong together, whose turn it is, and which of them rest alone."""
 
 from __future__ import annotations
 
@@ -13,6 +13,23 @@ def batches(names: Sequence[str], size: int, lane: str = "batch") -> Iterator[tu
     they differ, a machine may be in two of them for a moment."""
     for number, start in enumerate(range(0, len(names), size)):
         yield f"{lane}-{number:04d}", names[start : start + size]
+
+
+class Turns:
+    """Who comes later, of those that all want to come now and are more than `most`: each has its turn before anybody has a second."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._last: dict[str, int] = {}  # the number of the turn that each had last
+        self._count = 0
+
+    def later(self, names: Sequence[str]) -> set[str]:
+        self._last = {name: self._last.get(name, 0) for name in names}
+        waiting = sorted(names, key=self._last.__getitem__)
+        for name in waiting[: self._most]:
+            self._count += 1
+            self._last[name] = self._count
+        return set(waiting[self._most :])
 
 
 class Rests:

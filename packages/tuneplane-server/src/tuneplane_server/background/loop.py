@@ -30,10 +30,12 @@ STALE_AFTER_TICKS = 15  # a loop that has not ticked for that many intervals is 
 
 @dataclass(frozen=True)
 class Work:
-    """One row that may need work now, with what was read of it."""
+    """One row that may need work now, with what was read of it. Not `now`: its turn comes later; its lease is kept until then, since
+    to give it back and claim it again would be two writes each time."""
 
     row_id: str
     item: Any
+    now: bool = True
 
 
 class BackOffError(Exception):
@@ -123,7 +125,7 @@ class SupervisedLoop:
     async def tick(self) -> None:
         """One round: what is due is claimed and begun; what is not due any more is released."""
         work = {item.row_id: item for item in await self.role.due()}
-        self._again |= work.keys() & self._busy.keys()
+        self._again |= {row_id for row_id in work.keys() & self._busy.keys() if work[row_id].now}
         await self._drop([row_id for row_id in self._held if row_id not in work and row_id not in self._busy])
         await self._renew()
         wanted = [row_id for row_id in work if row_id not in self._held and row_id not in self._busy]
@@ -131,7 +133,7 @@ class SupervisedLoop:
             for lease in await self._leases.claim(self.role.name, wanted[start : start + CLAIM_BATCH]):
                 self._held[lease.row_id] = lease
         for row_id, item in work.items():  # in the role's own order: a claim gives none
-            if row_id in self._held and row_id not in self._busy:
+            if item.now and row_id in self._held and row_id not in self._busy:
                 self._begin(item, self._held[row_id])
 
     async def idle(self) -> None:
