@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from sqlalchemy import event
 
 from tests.tuneplane_server.harness import Harness
 from tests.tuneplane_server.nodes.build import announcement, ready
@@ -34,10 +36,13 @@ class Machine:
     left: set[tuple[str, int]] = field(default_factory=set)  # cannot be cleaned up yet
     proofs: int = 0
     calls: int = 0
+    go: asyncio.Event | None = None  # until then it does not answer
     cleaned: list[tuple[str, int]] = field(default_factory=list)
 
     async def hello(self) -> NodeHello:
         self.calls += 1
+        if self.go is not None:
+            await self.go.wait()
         if self.away:
             raise NodeUnreachableError("node-unreachable", "no route", address=self.address)
         return self.hello_of
@@ -262,3 +267,29 @@ async def test_of_nodes_that_were_taken_out_of_use_the_banner_says_nothing(site:
     await site.harness.services.nodes.uncordon("gpu-1", "root")
     await site.look()
     assert site.found(NODES_UNREACHABLE) == "gpu-1"
+
+
+async def test_many_nodes_are_proved_in_few_transactions(site: Site) -> None:
+    names = [f"gpu-{number:02d}" for number in range(30)]
+    for name in names:
+        await site.join(name, node_id=f"id-{name}", address=f"http://{name}:8643")
+    commits: list[int] = []
+    event.listen(site.harness.services.database.engine.sync_engine, "commit", lambda _connection: commits.append(1))
+    await site.look()
+    assert [(await site.node(name)).health for name in names] == [NodeHealth.READY] * 30
+    assert len(commits) < 10, "two batches and their leases"
+    assert [site.machines[f"http://{name}:8643"].proofs for name in names] == [1] * 30
+
+
+async def test_a_node_that_takes_its_time_keeps_no_other_of_its_batch_waiting(site: Site) -> None:
+    slow = await site.join("gpu-1", node_id="id-1", address="http://gpu-1:8643")
+    await site.join("gpu-2", node_id="id-2", address="http://gpu-2:8643")
+    slow.go = asyncio.Event()
+    with site.harness.services.wakeups.listen("placer") as woken:  # a node may get work now
+        await site.loop.tick()
+        await asyncio.wait_for(woken.wait(), 60)
+    assert (await site.node("gpu-2")).health is NodeHealth.READY
+    assert (await site.node("gpu-1")).health is NodeHealth.UNPROVED
+    slow.go.set()
+    await site.loop.idle()
+    assert (await site.node("gpu-1")).health is NodeHealth.READY

@@ -96,8 +96,13 @@ class StorageIdentity:
     def _forget_left(self, place: Path) -> None:
         oldest = time.time() - LEFT_SECONDS
         for entry in os.scandir(place):
-            if entry.name.startswith(("console-", "node-")) and entry.stat(follow_symlinks=False).st_mtime < oldest:
-                _remove(Path(entry.path))
+            if not entry.name.startswith(("console-", "node-")):
+                continue
+            try:
+                if entry.stat(follow_symlinks=False).st_mtime < oldest:
+                    _remove(Path(entry.path))
+            except FileNotFoundError:
+                continue  # another proof has ended meanwhile
 
     def _find(self, proof: StorageProof) -> bool:
         """Whether the node's own file is here with what it says; it is removed when it may be."""

@@ -71,20 +71,22 @@ class KnownNodes:
         self._lock = asyncio.Lock()
         self._last: Snapshot | None = None
 
-    async def refresh(self, name: str) -> None:
-        """This console has changed something about the node: its next look must have it."""
+    async def refresh(self, names: Sequence[str]) -> None:
+        """This console has changed something about these nodes: its next look must have it."""
         async with self._lock:
             if self._last is None:
                 return
             async with self._database.session() as session:
-                found = [row async for row in repo.rows(session, [name])]
+                found = {row.name: row async for row in repo.rows(session, names)}
                 fences = await repo.fences(session)
             nodes, heard = dict(self._last.nodes), dict(self._last.heard)
-            for row in found:
-                nodes[name], heard[name] = Known.of(row), row.last_heard
-            if not found:
-                nodes.pop(name, None)
-                heard.pop(name, None)
+            for name in names:
+                row = found.get(name)
+                if row is not None:
+                    nodes[name], heard[name] = Known.of(row), row.last_heard
+                else:
+                    nodes.pop(name, None)
+                    heard.pop(name, None)
             self._last = Snapshot(self._last.at, nodes, heard, _by_node(fences))
 
     async def look(self) -> Snapshot:

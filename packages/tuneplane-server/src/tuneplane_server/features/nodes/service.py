@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -23,6 +23,7 @@ from tuneplane_server.features.nodes.known import KnownNodes, Snapshot, Told
 from tuneplane_server.features.nodes.node import Fence, Node, NodeProblem
 from tuneplane_server.features.nodes.tables import NodeRow
 from tuneplane_server.features.nodes.texts import NODE_REMOVED, NOT_AGENT, problem_hint, problem_text
+from tuneplane_server.features.nodes.visits import Proof, Visit, VisitWriter, is_new
 from tuneplane_server.wakeups import Wakeups
 from tuneplane_server.web.problems import ProblemError, not_found, refused
 
@@ -59,6 +60,7 @@ class NodesService:
         self._known, self._heard = KnownNodes(database, clock), Heard()
         self._builder = NodeBuilder(rules.lost_after)
         self._joining = Joining(database, clock, audit, hardware)
+        self._visits = VisitWriter(database, clock, audit)
 
     # --- nodes speak ----------------------------------------------------------------------------------------------
 
@@ -218,40 +220,23 @@ class NodesService:
 
     async def proved(self, name: str, start: str, problem: NodeProblem | None) -> None:
         """The storage root of the daemon that began at `start` is the console's, or why it is not."""
-        async with self._database.begin() as session:
-            row = await repo.get(session, name)
-            if row is None:
-                return
-            before = None if row.refusal is None else row.refusal["code"]
-            after = None if problem is None else problem.code
-            news = before != after or row.proved_start != start
-            if news:
-                action = "node.prove" if problem is None else "node.refuse"
-                data = {} if problem is None else {"code": problem.code, **problem.values}
-                self._audit.record(session, AuditEntry(SYSTEM, action, name, row.address[:64], data))
-            row.proved_at, row.proved_start = self._clock.now(), start
-            row.refusal = None if problem is None else _to_json(problem)
-            row.version += 1
-        await self._changed(name, news=news)
+        await self.visited([Visit(name, called=False, proof=Proof(start, problem))])
 
     async def called(self, name: str, problem: NodeProblem | None) -> None:
         """A call of the console reached the node, or why not. Written only when that is new."""
-        known = (await self._known.look()).nodes.get(name)
-        if known is None:
-            return
-        if problem is None:
-            self._heard.note(name, self._clock.now())
-        before = None if known.row.unreachable is None else known.row.unreachable["code"]
-        if before == (None if problem is None else problem.code):
-            return
-        async with self._database.begin() as session:
-            row = await repo.get(session, name)
-            if row is None:
-                return
-            since = self._clock.now().isoformat() if row.unreachable is None else row.unreachable["since"]
-            row.unreachable = None if problem is None else {**_to_json(problem), "since": since}
-            row.version += 1
-        await self._changed(name)
+        await self.visited([Visit(name, problem=problem)])
+
+    async def visited(self, visits: Sequence[Visit]) -> None:
+        """What came of calls to these nodes, each named once; all that is new of it in one transaction."""
+        known, now = (await self._known.look()).nodes, self._clock.now()
+        visits = [visit for visit in visits if visit.name in known]
+        for visit in visits:
+            if visit.called and visit.problem is None:
+                self._heard.note(visit.name, now)
+        written = [visit for visit in visits if is_new(visit, known[visit.name])]
+        if written:
+            news = await self._visits.write(written)
+            await self._changed(*(visit.name for visit in written), news=news)
 
     # --- fences ---------------------------------------------------------------------------------------------------
 
@@ -292,13 +277,13 @@ class NodesService:
         """Rows of nodes that were removed and have been silent for long."""
         async with self._database.begin() as session:
             gone = await repo.forget_removed(session, self._clock.now() - FORGET_REMOVED_AFTER)
-        for name in gone:
-            await self._changed(name)
+        if gone:
+            await self._changed(*gone)
         self._heard.keep_only(set((await self._known.look()).nodes))
 
-    async def _changed(self, name: str, *, news: bool = True) -> None:
-        """`news`: it may get work now, or no more."""
-        await self._known.refresh(name)
+    async def _changed(self, *names: str, news: bool = True) -> None:
+        """`news`: they may get work now, or no more."""
+        await self._known.refresh(names)
         if not news:
             return
         self._hardware().look_again()
@@ -329,7 +314,3 @@ def _busy(name: str, runs: Sequence[str]) -> ProblemError:
         _("drain it and wait for them to end, cancel them, or remove it by force: they are given up there then"),
         more={"runs": list(runs)},
     )
-
-
-def _to_json(problem: NodeProblem) -> dict[str, Any]:
-    return {"code": problem.code, "values": dict(problem.values), "detail": problem.detail}
