@@ -19,13 +19,14 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tests.services import browser, docker, podman, postgres, redis
+from tests.services import browser, docker, podman, postgres, redis, slurm_start
 from tests.services import cluster_network as networks
 from tests.services.containers import ContainerImage, Engine, host_python_mounts, import_image
 from tests.services.databases import PostgresServer
 from tests.services.process import ServiceMissingError
 from tests.services.runtime import find_framework_env, find_training_runtime
 from tests.services.session import ServiceSession
+from tests.services.slurm import VERSIONS, SlurmCluster, SlurmOptions
 
 IMAGE = "localhost/tuneplane-test/python:1"
 SESSION = pytest.StashKey[ServiceSession]()
@@ -35,7 +36,17 @@ HARDWARE = "hardware: "
 # counts, and a mark on the test comes before all. The images need the training runtime's Python, but train nothing.
 LAYERS = {
     "catalog": {"framework_env"},
-    "services": {"redis_url", "docker_image", "podman_image", "container_image", "cluster_network"},
+    "services": {
+        "redis_url",
+        "docker_image",
+        "podman_image",
+        "container_image",
+        "cluster_network",
+        "slurm",
+        "slurm_2205",
+        "slurm_2411",
+        "slurm_accounting",
+    },
     "training": {"training_runtime"},
     "browser": {"chromium_path"},
 }
@@ -251,6 +262,42 @@ def cluster_network(pytestconfig: pytest.Config) -> Iterator[networks.Network]:
     """As `network_or_skip`, for a module."""
     with network_or_skip(pytestconfig) as made:
         yield made
+
+
+@contextmanager
+def slurm_or_skip(config: pytest.Config, version: str, **options: Any) -> Iterator[SlurmCluster]:
+    """A cluster of Slurm of the caller's own, to be disturbed; `options` are SlurmOptions'. It ends with the block."""
+    try:
+        made, end = slurm_start.create(config.stash[SESSION], version, SlurmOptions(**options))
+    except ServiceMissingError as problem:
+        unavailable(problem)
+    try:
+        yield made
+    finally:
+        end()
+
+
+def _slurm(config: pytest.Config, version: str, options: SlurmOptions) -> SlurmCluster:
+    name = f"slurm-{version}{'-accounting' if options.accounting else ''}"
+    return SlurmCluster.of(_facts(config, name, slurm_start.starter(version, options)))
+
+
+@pytest.fixture(scope="session")
+def slurm_clusters(pytestconfig: pytest.Config) -> Callable[[str], SlurmCluster]:
+    """Called with 22.05 or 24.11: that Slurm, shared by all tests of the run. Leave its daemons and nodes alone, and end your jobs."""
+    return lambda version: _slurm(pytestconfig, version, SlurmOptions())
+
+
+@pytest.fixture(scope="session", params=sorted(VERSIONS))
+def slurm(request: pytest.FixtureRequest, slurm_clusters: Callable[[str], SlurmCluster]) -> SlurmCluster:
+    """Runs the test twice: with the Slurm 22.05 and with the 24.11 of `slurm_clusters`."""
+    return slurm_clusters(request.param)
+
+
+@pytest.fixture(scope="session", params=sorted(VERSIONS))
+def slurm_accounting(request: pytest.FixtureRequest) -> SlurmCluster:
+    """Runs the test twice, each with slurmdbd, accounts and limits; slurmctld forgets a job two seconds after its end."""
+    return _slurm(request.config, request.param, SlurmOptions(accounting=True, forget_seconds=2))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,71 @@
+"""The clusters of Slurm that tests stand on: real, of both versions, and able to be broken."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.services.plugin import slurm_or_skip
+from tests.services.slurm import SlurmCluster
+from tests.services.slurm_conf import NODES
+
+pytestmark = pytest.mark.services
+
+
+def test_it_is_the_version_that_was_asked_for(slurm: SlurmCluster) -> None:
+    assert slurm.run("slurmctld", "-V").startswith(f"slurm-wlm {slurm.version}.")
+    assert slurm.answers()
+    assert slurm.usable_nodes() == set(NODES)
+
+
+def test_a_job_of_two_nodes_has_its_cards_and_the_folder_of_the_test(slurm: SlurmCluster) -> None:
+    made = slurm.folder / f"made-{os.getpid()}"
+    command = f"echo $CUDA_VISIBLE_DEVICES on $SLURMD_NODENAME >{made}.$SLURM_PROCID"
+    slurm.run("srun", "-N2", "-n2", "--gres=gpu:h200:8", "bash", "-c", command, user=slurm.user)
+    said = [Path(f"{made}.{rank}").read_text().split(" on ") for rank in (0, 1)]
+    assert [cards for cards, _node in said] == ["0,1,2,3,4,5,6,7"] * 2
+    assert len({node for _cards, node in said}) == 2
+
+
+def test_the_tests_apptainer_runs_an_image_that_is_a_python_environment(slurm: SlurmCluster) -> None:
+    image = slurm.image("python.sif", Path(sys.prefix))
+    script = slurm.folder / f"job-{os.getpid()}.sh"
+    code = "import os, sys; print(sys.version_info[:2], os.environ['A'], 'B' in os.environ, os.listdir('/tmp'), os.getuid())"
+    script.write_text(
+        "#!/bin/sh\nexport APPTAINERENV_A=given B=kept\n"
+        f'apptainer exec --cleanenv --containall --no-home --nv --bind {slurm.folder}:{slurm.folder}:ro {image} python -c "{code}"\n'
+    )
+    said = slurm.run("srun", "-n1", "--gres=gpu:1", "sh", str(script), user=slurm.user)
+    top = slurm.folder.parts[2]
+    assert (
+        said.strip()
+        == f"{tuple(sys.version_info[:2])} given False ['{top}'] {slurm.run('id', '-u', slurm.user).strip()}"
+    )
+
+
+def test_accounting_knows_a_job_that_the_controller_has_forgotten(slurm_accounting: SlurmCluster) -> None:
+    said = slurm_accounting.run("sbatch", "--parsable", "--wrap", "true", "-o", "/dev/null", user=slurm_accounting.user)
+    job = int(said)
+    slurm_accounting.purge(job)
+    found = slurm_accounting.run("sacct", "-nX", "-j", str(job), "-o", "State,Account").split()
+    assert found == ["COMPLETED", "research"]
+
+
+def test_its_daemons_can_be_killed_and_started_again(pytestconfig: pytest.Config) -> None:
+    with slurm_or_skip(pytestconfig, "22.05") as cluster:
+        for daemon in ("slurmctld", "slurmrestd", "slurmd-n2"):
+            cluster.kill(daemon)
+            assert not cluster.running(daemon)
+        assert not cluster.answers()
+        for daemon in ("slurmctld", "slurmrestd", "slurmd-n2"):
+            cluster.start(daemon)
+        cluster.wait("it answers", cluster.answers)
+        cluster.node_down("n3")
+        assert "n3" not in cluster.usable_nodes()
+        cluster.resume("n3")
+        holder, folder = cluster.holder, cluster.home
+    assert not holder.alive()
+    assert not folder.exists()
