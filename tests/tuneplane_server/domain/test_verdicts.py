@@ -14,7 +14,7 @@ from tuneplane_server.domain.checkpoints import (
     next_start,
     of_step,
 )
-from tuneplane_server.domain.classify import Exit, classify
+from tuneplane_server.domain.classify import Exit, classify, names_cause
 from tuneplane_server.domain.phases import Phase, Reason, StopCause, Verdict
 from tuneplane_server.domain.reasons import REASONS, fill
 from tuneplane_server.domain.retries import may_retry
@@ -181,3 +181,42 @@ def test_a_further_attempt_starts_where_the_last_one_was_or_where_that_one_start
     assert next_start([first, cut], 2, None) == first
     assert next_start([], 1, "/of/another/run") == "/of/another/run"
     assert next_start([], 1, None) is None
+
+
+SLURM = (
+    "requeued", "preempted", "slurm-time-limit", "gpus-missing", "slurm-cancelled", "node-lost", "node-boot-failed",
+    "slurm-job-lost", "deadline-exceeded",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("cause", SLURM)
+def test_what_slurm_says_of_an_end_counts_whether_or_not_its_signal_reached_the_runner(cause: str) -> None:
+    """A runner that was told to stop says so, and only Slurm knows why."""
+    said = "Slurm job 17: TIMEOUT"
+    told = {"result": "cancelled", "signal": 15}
+    for end, outcome in (
+        (Exit(exit_code=143, signal=15, cause=cause, detail=said), told),
+        (Exit(absent=True, cause=cause, detail=said), told),
+        (Exit(exit_code=143, signal=15, cause=cause, detail=said), None),
+        (Exit(absent=True, cause=cause, detail=said), None),
+    ):
+        assert names_cause(end)
+        verdict = classify(end, outcome, None)
+        assert verdict.reason is not None
+        assert (verdict.reason.code, verdict.reason.data["detail"]) == (cause, said)
+        assert classify(end, outcome, StopCause.CANCEL).phase is Phase.CANCELLED  # unless it was our own wish
+        assert classify(end, {"result": "succeeded"}, None).phase is Phase.SUCCEEDED
+    lost = classify(Exit(absent=True, cause=cause), None, None).phase
+    assert (lost is Phase.LOST) == (REASONS[cause].class_ == "infra")
+
+
+def test_a_memory_limit_that_ended_a_run_through_a_signal_is_the_cause() -> None:
+    end = Exit(exit_code=137, signal=9, oom_killed=True)
+    assert names_cause(end)
+    verdict = classify(end, {"result": "cancelled", "signal": 15}, None)
+    assert verdict.reason == Reason("out-of-memory", {"signal": 15})
+
+
+def test_a_cause_that_the_table_does_not_know_is_none() -> None:
+    assert not names_cause(Exit(exit_code=1, cause="of-a-later-version"))
+    assert not names_cause(Exit(exit_code=1))

@@ -48,7 +48,15 @@ def care(
 
 def bare(node: Node) -> dict[str, Any]:
     """A node that the executor tells nothing of, such as a removed one, as a machine of the page."""
-    empty = {"seen_at": None, "stale": False, "cpu": None, "memory": None, "disk": None, "traffic": [], "cards": []}
+    empty: dict[str, Any] = {
+        "seen_at": None,
+        "stale": False,
+        "cpu": None,
+        "memory": None,
+        "disk": None,
+        "traffic": [],
+        "cards": [],
+    }
     empty |= {"taken": None, "why": ""}
     return {"name": node.name, "cpus": f"{node.inventory.cpus:g}", "simulated": node.simulated, **empty}
 
