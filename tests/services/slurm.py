@@ -191,7 +191,9 @@ class SlurmCluster:
         """A "SIF" that the tests' apptainer takes: a Python environment of this machine, its `bin` first on the PATH."""
         path = self.folder / name
         system = [place for place in ("/usr", "/bin", "/sbin", "/lib", "/lib64") if Path(place).exists()]
-        own = [place for place in host_python_mounts(environment / "bin/python") if not place.startswith("/usr/")]
+        own = [
+            place for place in host_python_mounts(environment / "bin/python3") if not f"{place}/".startswith("/usr/")
+        ]
         places = [*system, *(place for place in own if place not in system)]
         lines = ["# image of the tests", *(f"bind {place}" for place in places)]
         draft = path.with_name(f"{path.name}.{os.getpid()}")

@@ -12,6 +12,7 @@ REST_USER, REST_UID = "slurmrest", 61018  # slurmrestd refuses to be root or Slu
 NODES = ("n1", "n2", "n3", "n4")
 GPUS = 8
 HOST = "tp-slurm"
+CONSOLE = "console.test"  # how jobs name this machine, where the console of a test is
 DATABASE_NAME, DATABASE_USER = "slurm_acct_db", "accounting"
 
 
@@ -50,7 +51,7 @@ def write_files(home: Path, version: str, options: SlurmOptions, ports: SlurmPor
         "cgroup.conf": "" if version == "22.05" else "CgroupPlugin=disabled\n",
         "plugstack.conf": "",
         "cache": str(cache),
-        "hosts": f"127.0.0.1 localhost {HOST}\n",
+        "hosts": f"127.0.0.1 localhost {HOST} {CONSOLE}\n",
         "passwd": (
             f"{USER}:x:{UID}:{UID}::/home/{USER}:/bin/bash\n"
             f"{REST_USER}:x:{REST_UID}:{REST_UID}::/nonexistent:/usr/sbin/nologin\n"
