@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.tuneplane_server.executors.scripted import Container
 from tests.tuneplane_server.harness import Harness
+from tuneplane_server.executors.port import CleanupState, Handle
 from tuneplane_server.features.accounts.principal import Principal
 
 
@@ -32,3 +35,30 @@ async def test_an_executor_that_is_away_has_no_orphans(harness: Harness, ada: Pr
     await harness.round()
     harness.scripted.reachable = True
     assert list(harness.scripted.containers) == [(job_id, 1)]
+
+
+async def test_an_orphan_that_cannot_be_removed_is_in_no_others_way(
+    harness: Harness, ada: Principal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = []
+    for _number in range(2):
+        job_id = await harness.running_job(ada)
+        plan = harness.scripted.containers[job_id, 1].plan
+        await harness.services.jobs.cancel(ada, job_id)
+        await harness.round(2)
+        over.append((job_id, plan))
+    for job_id, plan in over:
+        harness.scripted.containers[job_id, 1] = Container(plan)
+    cleanup = harness.scripted.cleanup
+
+    async def bad(handle: Handle) -> CleanupState:
+        if handle.job_id == over[0][0]:
+            raise OSError("no")
+        return await cleanup(handle)
+
+    monkeypatch.setattr(harness.scripted, "cleanup", bad)
+    await harness.round()
+    assert list(harness.scripted.containers) == [(over[0][0], 1)]
+    monkeypatch.undo()
+    await harness.round()
+    assert harness.scripted.containers == {}

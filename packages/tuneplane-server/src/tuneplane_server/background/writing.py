@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -43,6 +44,11 @@ class RoleWriter:
     async def job(self, job_id: str) -> JobRow | None:
         async with self._database.session() as session:
             return await repo.get(session, job_id)
+
+    async def standings(self, job_ids: Sequence[str]) -> dict[str, repo.Standing]:
+        """How far these jobs are; those that the ledger does not know are missing."""
+        async with self._database.session() as session:
+            return await repo.standings(session, job_ids)
 
     async def attempts(self, job_id: str) -> list[AttemptRow]:
         async with self._database.session() as session:

@@ -45,6 +45,7 @@ log = structlog.get_logger(__name__)
 OUTPUT_TAIL_BYTES = 16 * 1024
 LINGER_SECONDS = 60.0  # how long machines may run on after the first one has ended well
 CHECKED_AT_ONCE = 32
+LOOKED_THROUGH_AT_ONCE = 8  # somebody waits for a check; whoever looks for leftovers has time
 ELSEWHERE = "it was begun by the executor local of another console, on that one's machine"
 _AWAY = (NodeUnreachableError, UnknownNodeError)
 
@@ -184,7 +185,7 @@ class AgentExecutor:
 
     async def owned(self, nodes: Sequence[str] = ()) -> list[Handle]:
         asked = list(dict.fromkeys(nodes)) or [node.name for node in await self._directory.list()]
-        slots = asyncio.Semaphore(CHECKED_AT_ONCE)
+        slots = asyncio.Semaphore(LOOKED_THROUGH_AT_ONCE)
         answers = await asyncio.gather(*(self._everything(name, slots) for name in asked), return_exceptions=True)
         found: dict[Attempt, dict[str, tuple[ContainerSeen, ...]]] = {}
         for name, answer in zip(asked, answers, strict=True):

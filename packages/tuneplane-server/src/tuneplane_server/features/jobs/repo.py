@@ -174,6 +174,25 @@ async def get(session: AsyncSession, job_id: str) -> JobRow | None:
     return await session.get(JobRow, job_id)
 
 
+class Standing(NamedTuple):
+    """How far a job is; `launched`: its attempt has a handle."""
+
+    attempt: int
+    phase: str
+    cleanup: str
+    launched: bool
+
+
+async def standings(session: AsyncSession, job_ids: Sequence[str]) -> dict[str, Standing]:
+    found: dict[str, Standing] = {}
+    query = select(JobRow.id, JobRow.attempt, JobRow.phase, JobRow.cleanup, JobRow.handle.is_not(None))
+    for start in range(0, len(job_ids), JOBS_AT_ONCE):
+        some = query.where(JobRow.id.in_(job_ids[start : start + JOBS_AT_ONCE]))
+        for job_id, *standing in await session.execute(some):
+            found[job_id] = Standing(*standing)
+    return found
+
+
 async def desired(session: AsyncSession, job_ids: Sequence[str]) -> dict[tuple[str, int], str]:
     """(job, its current attempt) -> what is desired of it, of those that nothing is to stop."""
     query = select(JobRow.id, JobRow.attempt, JobRow.desired).where(JobRow.id.in_(job_ids), JobRow.stop_cause.is_(None))
