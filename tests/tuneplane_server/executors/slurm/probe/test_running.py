@@ -211,7 +211,7 @@ async def test_another_directory_at_the_same_path(
     """The job sees nothing of what the console wrote: only its exit code arrives."""
     other = tmp_path / "other"
     (other / "projects").mkdir(parents=True)
-    (cluster.bin / "sleep").write_text("#!/bin/sh\n")  # it looks ten times, a second apart
+    (cluster.bin / "sleep").write_text("#!/bin/sh\n")  # it looks five times, a second apart
     (cluster.bin / "sleep").chmod(0o755)
 
     def there(environment: dict[str, str]) -> None:

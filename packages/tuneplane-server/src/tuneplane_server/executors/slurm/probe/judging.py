@@ -70,7 +70,9 @@ def _storage_fine(asked: Asked, answer: Answer) -> Finding:
 def _storage_problem(asked: Asked, state: StorageState) -> Finding:
     root = asked.storage_root
     texts: dict[StorageState, str] = {
-        "missing": _("{partition}: the storage root {root} is not there on the compute node"),
+        "missing": _(
+            "{partition}: the storage root {root} is not there on the compute node, or closed to the jobs' user"
+        ),
         "other": _(
             "{partition}: on the compute node {root} is another directory, or one without what the console wrote"
         ),
@@ -79,7 +81,9 @@ def _storage_problem(asked: Asked, state: StorageState) -> Finding:
         "ok": _("{partition}: what the compute node wrote to {root} does not arrive here"),
     }
     hints: dict[StorageState, str] = {
-        "missing": _("mount it there at the same path, or change TUNEPLANE_STORAGE_ROOT"),
+        "missing": _(
+            "mount it there at the same path and let others pass through the directories above it, or change TUNEPLANE_STORAGE_ROOT"
+        ),
         "other": _("compare `findmnt -T` of the path on both sides, and mount the same export"),
         "forbidden": _("let other users pass through the directory and those above it (chmod o+x)"),
         "read-only": _("mount it read-write; where root is squashed, run the console as the user of the jobs"),

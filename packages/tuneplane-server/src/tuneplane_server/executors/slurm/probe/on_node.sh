@@ -8,7 +8,7 @@ look_at_storage() {  # 1 not there, 2 another directory, 3 not allowed, 4 cannot
   [ -d "$root" ] || { storage=1; return; }
   [ -x "$root" ] && { [ ! -d "$root/projects" ] || [ -x "$root/projects" ]; } || { storage=3; return; }
   tries=0
-  until [ -d "$place" ] || [ "$tries" -ge 10 ]; do  # a network file system believes for a moment that it is not there
+  until [ -d "$place" ] || [ "$tries" -ge 5 ]; do  # a network file system believes for a moment that it is not there
     ls "$root" "${place%/*}" >/dev/null 2>&1
     sleep 1
     tries=$((tries + 1))

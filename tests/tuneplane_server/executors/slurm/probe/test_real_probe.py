@@ -1,0 +1,223 @@
+"""The check and the probe on real Slurm, 22.05 and 24.11: what is right is told, and each thing that is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.server
+import secrets
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.services.ports import free_port
+from tests.services.slurm import SlurmCluster
+from tuneplane_server.domain.slurm_choices import QosLevels, parse_partitions
+from tuneplane_server.executors.port import Finding
+from tuneplane_server.executors.slurm.checking import findings
+from tuneplane_server.executors.slurm.probe import ProbeRequest, probe
+from tuneplane_server.executors.slurm.rest.client import SlurmClient
+from tuneplane_server.slurm_settings import SlurmSettings
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
+
+
+class _Console(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/api/v1/server" else 404)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+        """Nothing to print."""
+
+
+@pytest.fixture(scope="module")
+def console() -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Console)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def settings(cluster: SlurmCluster, **changes: object) -> SlurmSettings:
+    whole = SlurmSettings(
+        url=cluster.url, user=cluster.user, token=None, token_file=cluster.token_file, ca_file=None, container="apptainer",
+        partitions=parse_partitions("main,h200=main"), account=None, qos=QosLevels(), reservation=None,
+        time_limit_minutes=30, lost_after=timedelta(seconds=120),
+    )  # fmt: skip
+    return replace(whole, **changes)
+
+
+@pytest.fixture
+async def client(slurm: SlurmCluster) -> AsyncIterator[SlurmClient]:
+    opened = SlurmClient(slurm.url, slurm.user, slurm.token_file)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def root(slurm: SlurmCluster) -> Path:
+    """A storage root of its own that the compute nodes see too."""
+    path = slurm.folder / f"root-{secrets.token_hex(4)}"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def down(slurm: SlurmCluster) -> Iterator[str]:
+    """A partition that starts nothing."""
+    name = f"down{secrets.token_hex(3)}"
+    slurm.run("scontrol", "create", f"partition={name}", "nodes=n1", "state=down")
+    yield name
+    slurm.run("scancel", f"--partition={name}")
+    slurm.wait("its jobs are gone", lambda: not slurm.run("squeue", "-h", "-p", name, "-o", "%A").split())
+    slurm.run("scontrol", "delete", f"partition={name}")
+
+
+def only(found: Sequence[Finding], code: str) -> Finding:
+    (one,) = [finding for finding in found if finding.code == code]
+    return one
+
+
+async def test_a_good_cluster(slurm: SlurmCluster, client: SlurmClient, console: str, root: Path) -> None:
+    checked = await findings(client, settings(slurm), root)
+    assert [item for item in checked if item.level != "info"] == []
+    assert slurm.version in only(checked, "slurm").text
+    found = await probe(client, ProbeRequest(settings(slurm), root, console))
+    assert [item for item in found if item.level == "error"] == []
+    assert {item.code for item in found} >= {"probe-storage", "probe-ingest", "probe-container", "probe-cards"}
+    assert f"jobs run as {slurm.user}" in only(found, "probe-storage").text
+    assert "apptainer version" in only(found, "probe-container").text
+    assert "1 card" in only(found, "probe-cards").text
+    assert list((root / "projects").iterdir()) == []
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A directory that only this machine has: /tmp is the compute nodes' too."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder) / "root"
+
+
+async def test_a_storage_root_that_compute_nodes_do_not_have(
+    slurm: SlurmCluster, client: SlurmClient, console: str, elsewhere: Path
+) -> None:
+    found = await probe(client, ProbeRequest(settings(slurm), elsewhere, console))
+    assert "is not there" in only(found, "probe-storage").text
+    assert [item.code for item in found] == ["probe-storage"]
+    slurm.run("sh", "-c", f"umask 022; mkdir -p {elsewhere}/projects")  # on their own disk
+    found = await probe(client, ProbeRequest(settings(slurm), elsewhere, console))
+    assert "another directory" in only(found, "probe-storage").text
+
+
+@pytest.fixture
+def closed(root: Path) -> Path:
+    root.chmod(0o700)
+    return root
+
+
+async def test_a_storage_root_that_is_closed_to_the_jobs_user(
+    slurm: SlurmCluster, client: SlurmClient, console: str, closed: Path
+) -> None:
+    found = await probe(client, ProbeRequest(settings(slurm), closed, console))
+    assert "may not enter" in only(found, "probe-storage").text
+
+
+async def test_a_console_that_compute_nodes_do_not_reach(slurm: SlurmCluster, client: SlurmClient, root: Path) -> None:
+    address = f"http://127.0.0.1:{free_port()}"
+    found = await probe(client, ProbeRequest(settings(slurm), root, address))
+    finding = only(found, "probe-ingest")
+    assert finding.level == "error"
+    assert address in finding.text
+    assert finding.detail != ""
+
+
+@pytest.mark.parametrize("profile", ["enroot-pyxis", "oci"])
+async def test_a_container_runtime_that_is_not_there(
+    slurm: SlurmCluster, client: SlurmClient, console: str, root: Path, profile: str
+) -> None:
+    found = await probe(client, ProbeRequest(settings(slurm, container=profile), root, console))
+    finding = only(found, "probe-container")
+    assert finding.level == "error"
+    assert "TUNEPLANE_SLURM_CONTAINER" in finding.hint
+
+
+async def test_a_bundle_that_slurm_does_not_run_in(
+    slurm: SlurmCluster, client: SlurmClient, console: str, root: Path
+) -> None:
+    """Without an oci.conf a container is accepted and ignored, or the step does not start: either is told."""
+    bundle = root / "bundle"
+    bundle.mkdir()
+    (bundle / "config.json").write_text("{}")
+    found = await probe(client, ProbeRequest(settings(slurm, container="oci"), root, console, bundle=bundle))
+    assert only(found, "probe-container").level == "error"
+
+
+async def test_a_partition_that_is_down(
+    slurm: SlurmCluster, client: SlurmClient, console: str, root: Path, down: str
+) -> None:
+    chosen = settings(slurm, partitions=parse_partitions(down))
+    finding = only(await findings(client, chosen, root), "slurm-partition-down")
+    assert finding.level == "error"
+    assert "TUNEPLANE_SLURM_PARTITION" in finding.hint
+    found = await probe(client, ProbeRequest(chosen, root, console, wait=0.0))
+    assert found[0].code in ("probe-waiting", "probe-refused")
+    slurm.wait("the probe is taken back", lambda: not slurm.run("squeue", "-h", "-p", down, "-o", "%A").split())
+    assert list((root / "projects").iterdir()) == []
+
+
+async def test_a_cancelled_probe_leaves_no_job(
+    slurm: SlurmCluster, client: SlurmClient, console: str, root: Path, down: str
+) -> None:
+    submitted = asyncio.Event()
+    request = ProbeRequest(
+        settings(slurm, partitions=parse_partitions(down)), root, console, tell=lambda _line: submitted.set()
+    )
+    looking = asyncio.create_task(probe(client, request))
+    waiting = asyncio.create_task(submitted.wait())
+    await asyncio.wait({looking, waiting}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+    looking.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await looking
+    waiting.cancel()
+    slurm.wait("the probe is taken back", lambda: not slurm.run("squeue", "-h", "-p", down, "-o", "%A").split())
+    assert list((root / "projects").iterdir()) == []
+
+
+async def test_a_token_that_expires(slurm: SlurmCluster, root: Path, tmp_path: Path) -> None:
+    token = slurm.write_token(tmp_path / "token", lifespan=2)
+    chosen = settings(slurm, token_file=token)
+    opened = SlurmClient(slurm.url, slurm.user, token)
+    try:
+        async with asyncio.timeout(60):
+            while not [item for item in await findings(opened, chosen, root) if item.code == "slurm-token-expired"]:  # noqa: ASYNC110 - no event tells of it
+                await asyncio.sleep(0.2)
+        finding = only(await findings(opened, chosen, root), "slurm-token-expired")
+        assert finding.level == "error"
+        assert str(token) in finding.hint
+        slurm.write_token(token)
+        assert "slurm-token-expired" not in {item.code for item in await findings(opened, chosen, root)}
+    finally:
+        await opened.close()
+
+
+async def test_a_user_that_the_token_is_not_of(slurm: SlurmCluster, root: Path) -> None:
+    opened = SlurmClient(slurm.url, "nobody", slurm.token_file)
+    try:
+        found = await findings(opened, settings(slurm, user="nobody"), root)
+    finally:
+        await opened.close()
+    assert [item.level for item in found if item.level != "info"] != []
+
+
+async def test_refused_as_the_settings_ask(slurm: SlurmCluster, client: SlurmClient, console: str, root: Path) -> None:
+    (finding,) = await probe(client, ProbeRequest(settings(slurm, reservation="nosuch"), root, console))
+    assert finding.code == "probe-refused"
+    assert "TUNEPLANE_SLURM_RESERVATION" in finding.hint
