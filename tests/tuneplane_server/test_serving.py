@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -228,3 +229,45 @@ def test_a_console_for_slurm_without_its_settings_refuses_to_start_and_doctor_sa
             assert f"TUNEPLANE_SLURM_{name}: " in said
         assert "TUNEPLANE_SLURM_CONTAINER" not in said
         assert "Traceback" not in result.stdout + result.stderr
+
+
+def test_a_bad_runtime_registry_refuses_the_start_with_every_line_and_doctor_says_the_same(
+    operator: Operator, tmp_path: Path
+) -> None:
+    file = tmp_path / "runtimes.yaml"
+    file.write_text("runtimes:\n  trl-1.16: untagged\n  verl-0.9: {siff: /x.sif}\n")
+    bad = {"TUNEPLANE_RUNTIME_REGISTRY_FILE": str(file)}
+    served, examined = operator.run("serve", **bad), operator.run("doctor", **bad)
+    for result, said in ((served, served.stderr), (examined, examined.stdout)):
+        assert result.returncode == 1
+        assert f"{file}:2: the image untagged has neither a tag nor a digest" in said
+        assert f"{file}:3: unknown key “siff”" in said
+        assert "did you mean “sif”?" in said
+        assert "Traceback" not in result.stdout + result.stderr
+    chinese = operator.run("serve", **bad, TUNEPLANE_LANG="zh-Hans").stderr
+    assert f"{file}:2: " in chinese
+    assert "neither a tag" not in chinese
+
+
+def test_the_files_of_the_registry_are_compared_with_their_digests(operator: Operator, tmp_path: Path) -> None:
+    file, image = tmp_path / "runtimes.yaml", tmp_path / "trl.sif"
+    image.write_bytes(b"x" * 100)
+    good = hashlib.sha256(image.read_bytes()).hexdigest()
+    entry = "  {name}: {{sif: {{path: {path}, digest: {digest}}}}}\n"
+    env = {"TUNEPLANE_RUNTIME_REGISTRY_FILE": str(file)}
+    file.write_text("runtimes:\n" + entry.format(name="a-1", path=image, digest=good))
+    whole = operator.run("runtime", "verify", **env)
+    assert (whole.returncode, whole.stdout) == (0, f"same       a-1 {image}\n")
+    missing = tmp_path / "missing.sif"
+    file.write_text(
+        file.read_text()
+        + entry.format(name="b-1", path=image, digest="f" * 64)
+        + entry.format(name="c-1", path=missing, digest=good)
+    )
+    broken = operator.run("runtime", "verify", **env)
+    assert broken.returncode == 1
+    assert f"different  b-1 {image}: sha256:{good}, not what {file}:3 says" in broken.stdout
+    assert f"unread     c-1 {missing}: " in broken.stdout
+    assert operator.run("runtime", "verify", "a-1", **env).returncode == 0
+    unknown = operator.run("runtime", "verify", "d-1", **env)
+    assert (unknown.returncode, "a-1, b-1, c-1" in unknown.stderr) == (1, True)

@@ -33,6 +33,7 @@ from tuneplane_server.features.packages.api import router as packages_router
 from tuneplane_server.features.projects.api import router as projects_router
 from tuneplane_server.features.queue.api import router as queue_router
 from tuneplane_server.features.retention.api import router as retention_router
+from tuneplane_server.features.runtimes.api import router as runtimes_router
 from tuneplane_server.features.sweeps.api import router as sweeps_router
 from tuneplane_server.features.telemetry.api import router as telemetry_router
 from tuneplane_server.features.telemetry.curves_api import router as curves_router
@@ -64,6 +65,7 @@ ROUTERS = (
     hardware_router,
     job_hardware_router,
     nodes_router,
+    runtimes_router,
     packages_router,
     jobs_router,
     queue_router,

@@ -270,6 +270,16 @@ def runtime_ls() -> None:
         click.echo(f"{item.runtime_id:<20} {state:<18} {', '.join(item.methods)}")
 
 
+@runtime.command("verify")
+@click.argument("runtime_id", required=False)
+def runtime_verify(runtime_id: str | None) -> None:
+    """Read the registry's SIF and SQSH files and compare them with their digests; exit 1 when one differs."""
+    from tuneplane_server.runtime_checks import verify_files
+
+    if not verify_files(load_settings(), runtime_id, click.echo):
+        raise click.exceptions.Exit(FAILED)
+
+
 def _with_services(work: Callable[[Any], Awaitable[None]]) -> None:
     """Run a command on a migrated database; the console may be running beside it."""
     from tuneplane_server.db.migrations import upgrade

@@ -45,6 +45,7 @@ from tuneplane_server.features.projects.service import ProjectService
 from tuneplane_server.features.queue.service import QueueService
 from tuneplane_server.features.retention.service import RetentionService
 from tuneplane_server.features.runtimes.registry import RuntimeRegistry
+from tuneplane_server.features.runtimes.service import RuntimesService
 from tuneplane_server.features.sweeps.progress import SweepProgress
 from tuneplane_server.features.sweeps.service import SweepService
 from tuneplane_server.features.sweeps.values import Values
@@ -109,6 +110,10 @@ class Services(Footing):
     @cached_property
     def registry(self) -> RuntimeRegistry:
         return RuntimeRegistry(self.settings.runtime_registry_file, self.findings)
+
+    @cached_property
+    def runtimes(self) -> RuntimesService:
+        return RuntimesService(self.settings, self.catalog, self.executor, self.registry)
 
     @cached_property
     def hardware(self) -> HardwareService:

@@ -22,6 +22,7 @@ from tuneplane_server.console.pages import (
     notices,
     problems,
     queue,
+    runtimes,
     sweeps,
 )
 from tuneplane_server.console.pages.errors import error_page
@@ -51,6 +52,7 @@ def install_site(app: FastAPI) -> None:
         evaluations,
         hardware,
         nodes,
+        runtimes,
         alerts,
         admin,
         notices,

@@ -128,7 +128,7 @@ TREE: dict[str, Command | Group] = {
         CONSOLE,
     ),
     "admin": Group(
-        N_("For administrators: users, quotas, policies, maintenance, nodes, approvals"),
+        N_("For administrators: users, quotas, policies, maintenance, nodes, runtimes, approvals"),
         {
             "user": Group(
                 N_("Say who may sign in"),
@@ -183,6 +183,14 @@ TREE: dict[str, Command | Group] = {
                         N_("Start nothing new on a node, and let its runs end"), f"{_HERE}.admin.node_drain"
                     ),
                     "remove": Command(N_("Take a node out of this console"), f"{_HERE}.admin.node_remove"),
+                },
+            ),
+            "runtime": Group(
+                N_("See what the runtimes of the recipes are on this console"),
+                {
+                    "ls": Command(
+                        N_("List the runtimes, and the line to add where one cannot run"), f"{_HERE}.admin.runtime_ls"
+                    ),
                 },
             ),
             "approvals": Group(

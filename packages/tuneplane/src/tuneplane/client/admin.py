@@ -130,6 +130,47 @@ class NodeList(TypedDict):
     refused: NotRequired[list[RefusedNode]]
 
 
+class RuntimeImage(TypedDict):
+    """`present`: whether the path is there on the console's machine; None where nobody can tell."""
+
+    form: str
+    image: str
+    digest: NotRequired[str | None]
+    architecture: NotRequired[str | None]
+    capabilities: NotRequired[list[str]]
+    present: NotRequired[bool | None]
+    line: NotRequired[int]
+
+
+class Runtime(TypedDict):
+    """`usable`: whether the console can run it; `image` and `source` say what and from where, else `why` and `hint`."""
+
+    runtime_id: str
+    usable: bool
+    methods: NotRequired[list[str]]
+    images: NotRequired[list[RuntimeImage]]
+    image: NotRequired[str | None]
+    source: NotRequired[str | None]
+    why: NotRequired[str]
+    hint: NotRequired[str]
+
+
+class RegistryProblem(TypedDict):
+    where: str
+    text: str
+    hint: NotRequired[str]
+
+
+class RuntimeList(TypedDict):
+    """`form`: what the console's executor runs. `problems`: why the registry file as it is now does not count."""
+
+    items: list[Runtime]
+    form: str
+    executor: NotRequired[str]
+    file: NotRequired[str | None]
+    problems: NotRequired[list[RegistryProblem]]
+
+
 class Administration(Console):
     """A console as its administrators may use it. Changes of quotas and policies say which version they are of: the console
     answers `ProblemError` with the code `conflict` when somebody else changed it meanwhile.
@@ -212,6 +253,11 @@ class Administration(Console):
         return self._call(
             "DELETE", f"/nodes/{_part(name)}", Node, params={"force": "true"} if force else None, repeat=True
         )
+
+    # --- runtimes -------------------------------------------------------------------------------------------------
+
+    def runtimes(self) -> RuntimeList:
+        return self._get("/runtimes", RuntimeList)
 
     # --- approvals ------------------------------------------------------------------------------------------------
 
