@@ -145,6 +145,11 @@ def test_only_machines_of_our_partitions_are_there() -> None:
     assert [info.name for info in infos] == ["g1", "g2", "c1", "a1"]
 
 
+def test_where_no_partition_is_said_to_be_the_default_any_may_be() -> None:
+    partitions = tuple(replace(item, default=False) for item in CLUSTER.partitions)
+    assert [info.name for info in node_infos(CLUSTER.nodes, partitions, rules())] == ["g1", "g2", "c1", "a1"]
+
+
 def test_invented_cards_are_marked() -> None:
     (info,) = node_infos((a_node("g1", {"h200": 2}, architecture="x86_64"),), CLUSTER.partitions, rules(simulated=True))
     assert [(gpu.simulated, gpu.product) for gpu in info.gpus] == [(True, "simulated h200")] * 2

@@ -56,9 +56,11 @@ def kind_of(profile: str, nodes: Sequence[SlurmNode], rules: SlurmRules) -> str 
 
 
 def names_of_partitions(rules: SlurmRules, partitions: Sequence[Partition]) -> frozenset[str]:
-    """The partitions that jobs of ours can go to."""
+    """The partitions that jobs of ours can go to. Newer data versions do not say which one is the default: any may be it then."""
     chosen = rules.slurm.partitions
-    default = [] if chosen.default else [item.name for item in partitions if item.default]
+    if chosen.default:
+        return frozenset(chosen.names)
+    default = [item.name for item in partitions if item.default] or [item.name for item in partitions]
     return frozenset((*chosen.names, *default))
 
 

@@ -30,6 +30,9 @@ class Cluster:
     partitions: tuple[Partition, ...] = ()
 
     def partition(self, name: str | None) -> Partition | None:
+        """None: the default one. Newer data versions do not say which that is; an only one is it."""
+        if name is None and len(self.partitions) == 1:
+            return self.partitions[0]
         return next((item for item in self.partitions if (item.default if name is None else item.name == name)), None)
 
     def nodes_in(self, name: str | None) -> tuple[SlurmNode, ...]:

@@ -1,0 +1,207 @@
+"""The executor on real Slurm of both versions: answers that get lost on the way, refusals, heterogeneous jobs, other people's hands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.tuneplane_server.executors.slurm.fault_server import Fault, FaultServer, fault_server
+from tests.tuneplane_server.executors.slurm.real import SLURM_VERSIONS, Clusters, OnCluster
+from tuneplane_server.domain.slurm_choices import parse_partitions
+from tuneplane_server.executors.port import (
+    CleanupState,
+    ExecutorUnreachableError,
+    Handle,
+    LaunchRefusedError,
+    Observation,
+    PoolPlan,
+)
+from tuneplane_server.executors.slurm.executor import SlurmExecutor
+
+pytestmark = pytest.mark.services
+# Ends as a runner does: told by a signal, or by the batch script through its spool.
+SLEEPS = "trap 'exit 143' TERM\nwhile [ ! -e ${0%/*}/../spool/rank-0/stop ]; do sleep 0.05; done\nexit 143\n"
+type Until = Callable[[Observation], bool]
+
+
+@pytest.fixture(params=SLURM_VERSIONS)
+def place(request: pytest.FixtureRequest, slurm_clusters: Clusters) -> OnCluster:
+    return OnCluster(slurm_clusters(request.param))
+
+
+@pytest.fixture
+async def executor(place: OnCluster) -> AsyncIterator[SlurmExecutor]:
+    made = place.executor()
+    yield made
+    for handle in await made.owned():
+        await made.cleanup(handle)
+    await made.close()
+
+
+@pytest.fixture
+async def faults(place: OnCluster) -> AsyncIterator[FaultServer]:
+    async with fault_server(place.cluster.url) as server:
+        yield server
+
+
+@pytest.fixture
+async def console(place: OnCluster, executor: SlurmExecutor, faults: FaultServer) -> AsyncIterator[SlurmExecutor]:
+    """One whose way to Slurm loses what it is told to. `executor` clears up after it."""
+    made = place.executor(faults.url)
+    yield made
+    await made.close()
+
+
+async def seen(executor: SlurmExecutor, handle: Handle, until: Until) -> Observation:
+    async with asyncio.timeout(60):
+        while True:
+            found = await executor.observe(handle)
+            if until(found):
+                return found
+            await asyncio.sleep(0.1)
+
+
+def is_started(found: Observation) -> bool:
+    return found.started or not found.running
+
+
+def is_over(found: Observation) -> bool:
+    return found.presence == "present" and not found.running
+
+
+def jobs_of(place: OnCluster, handle: Handle) -> list[str]:
+    return place.cluster.run(
+        "squeue", "-ha", "-t", "all", "-n", f"tp-{handle.job_id}-{handle.attempt}-0", "-o", "%A"
+    ).split()
+
+
+# --- answers that get lost -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["answer-lost", "server-error", "garbage"])
+async def test_a_submit_whose_answer_is_lost_is_found_and_not_repeated(
+    place: OnCluster, console: SlurmExecutor, faults: FaultServer, fault: Fault
+) -> None:
+    faults.faults["POST /job/submit"] = [fault]
+    handle = await console.launch(place.plan(SLEEPS))
+    assert jobs_of(place, handle) == [str(handle.data["id"])]
+    assert sum("/job/submit" in line for line in faults.seen) == 1
+
+
+async def test_a_submit_that_never_arrived_is_repeated_once_that_is_known(
+    place: OnCluster, console: SlurmExecutor, faults: FaultServer
+) -> None:
+    plan = place.plan(SLEEPS)
+    faults.faults["POST /job/submit"] = ["request-lost"]
+    with pytest.raises(ExecutorUnreachableError):
+        await console.launch(plan)
+    with pytest.raises(ExecutorUnreachableError):  # it may be on its way
+        await console.launch(plan)
+    assert await console.cleanup(Handle(plan.job_id, 1)) is CleanupState.UNKNOWN
+    console.launcher.unknown_seconds = 0
+    handle = await console.launch(plan)
+    assert jobs_of(place, handle) == [str(handle.data["id"])]
+
+
+async def test_what_cannot_be_understood_is_unknown(
+    place: OnCluster, console: SlurmExecutor, faults: FaultServer
+) -> None:
+    handle = await console.launch(place.plan(SLEEPS))
+    for fault in ("garbage", "server-error", "answer-lost"):
+        faults.faults["GET /jobs"] = [fault]
+        found = await console.observe(handle)
+        assert (found.presence, found.exit) == ("unknown", None)
+        console._listings.forget()
+    assert (await console.observe(handle)).presence == "present"
+
+
+async def test_an_order_whose_answer_is_lost_is_looked_after(
+    place: OnCluster, console: SlurmExecutor, faults: FaultServer
+) -> None:
+    handle = await console.launch(place.plan(SLEEPS))
+    await seen(console, handle, is_started)
+    faults.faults["DELETE /job"] = ["answer-lost"]
+    await console.stop(handle, timedelta(seconds=60))
+    found = await console.observe(handle)
+    assert found.exit is not None
+    assert (found.running, found.exit.exit_code, found.exit.signal) == (False, 143, 15)
+    faults.faults["DELETE /job"] = ["answer-lost"]
+    assert await console.cleanup(handle) is CleanupState.CONFIRMED
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pools", "given", "setting"),
+    [
+        ((PoolPlan("main", "cpu", 1, 0),), {"partitions": parse_partitions("nowhere")}, "TUNEPLANE_SLURM_PARTITION"),
+        ((PoolPlan("main", "h200", 1, 9),), {}, "TUNEPLANE_SLURM_PARTITION"),
+        ((PoolPlan("main", "h200", 5, 8),), {}, "TUNEPLANE_SLURM_PARTITION"),
+        ((PoolPlan("main", "b300", 1, 8),), {}, "TUNEPLANE_SLURM_PARTITION"),
+        ((PoolPlan("main", "cpu", 1, 0),), {"time_limit_minutes": 100_000}, "TUNEPLANE_SLURM_TIME_LIMIT"),
+        ((PoolPlan("main", "cpu", 1, 0),), {"reservation": "nowhere"}, "TUNEPLANE_SLURM_RESERVATION"),
+    ],
+    ids=["partition", "gpus", "machines", "kind", "time", "reservation"],
+)
+async def test_every_refusal_names_the_setting(
+    place: OnCluster, executor: SlurmExecutor, pools: tuple[PoolPlan, ...], given: dict[str, Any], setting: str
+) -> None:
+    console = place.executor(**given)
+    plan = place.plan(SLEEPS, pools=pools)
+    try:
+        with pytest.raises(LaunchRefusedError) as refused:
+            await console.launch(plan)
+        assert refused.value.reason == "slurm-refused"
+        assert setting in refused.value.data["detail"]
+        assert await console.cleanup(Handle(plan.job_id, 1)) is CleanupState.CONFIRMED
+    finally:
+        await console.close()
+
+
+# --- jobs ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_heterogeneous_job_is_one_attempt(place: OnCluster, executor: SlurmExecutor) -> None:
+    says = "echo I am $TUNEPLANE_MACHINE_RANK of $TUNEPLANE_MACHINE_COUNT with $CUDA_VISIBLE_DEVICES\n"
+    plan = place.plan(says, pools=(PoolPlan("train", "h200", 2, 4), PoolPlan("rollout", "h200", 1, 2)))
+    handle = await executor.launch(plan)
+    assert await executor.owned() == [handle]
+    found = await seen(executor, handle, is_over)
+    assert found.exit is not None
+    assert found.exit.exit_code == 0, found
+    assert len(found.nodes) == 3
+    assert [member.end.exit_code for member in found.members] == [0, 0, 0]
+    for rank, cards in enumerate((4, 4, 2)):
+        (line,) = [line for line in found.members[rank].output.splitlines() if line.startswith("I am")]
+        words = line.split()
+        assert (words[2], words[4], len(words[6].split(","))) == (str(rank), "3", cards)
+    assert await executor.cleanup(handle) is CleanupState.CONFIRMED
+
+
+async def test_somebody_ends_it_in_slurm(place: OnCluster, executor: SlurmExecutor) -> None:
+    handle = await executor.launch(place.plan(SLEEPS))
+    await seen(executor, handle, is_started)
+    place.cluster.run("scancel", str(handle.data["id"]))
+    found = await seen(executor, handle, is_over)
+    assert found.exit is not None
+    assert found.exit.cause == "slurm-cancelled"
+    assert str(handle.data["id"]) in found.exit.detail
+
+
+async def test_slurm_puts_it_back_into_its_queue(place: OnCluster, executor: SlurmExecutor) -> None:
+    handle = await executor.launch(place.plan(SLEEPS))
+    await seen(executor, handle, is_started)
+    place.cluster.run(
+        "scontrol", "update", f"jobid={handle.data['id']}", "requeue=1"
+    )  # 22.05 has it so, whatever was asked for
+    place.cluster.run("scontrol", "requeue", str(handle.data["id"]))
+    found = await seen(executor, handle, is_over)
+    assert found.exit is not None
+    assert (found.exit.cause, found.exit.absent) == ("requeued", True)
+    assert await executor.cleanup(handle) is CleanupState.CONFIRMED
+    assert not (await executor.observe(handle)).running
