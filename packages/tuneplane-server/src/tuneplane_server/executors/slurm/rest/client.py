@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, NoReturn
@@ -11,6 +11,7 @@ from typing import Literal, NoReturn
 from tuneplane_server.executors.slurm.rest import outcomes
 from tuneplane_server.executors.slurm.rest.discovery import offered_versions
 from tuneplane_server.executors.slurm.rest.models import (
+    Association,
     Health,
     Partition,
     SlurmError,
@@ -41,9 +42,19 @@ class _NoAddressError(SlurmError):
     """The server has no such path."""
 
 
+class _AwayError(SlurmError):
+    """slurmrestd answered that what stands behind it did not."""
+
+    def __init__(self, answer: Answer) -> None:
+        problem = outcomes.summary(answer)
+        super().__init__("unreachable", problem.text, problem.code)
+        self.answer = answer
+
+
 class SlurmClient:
     """`url`: of slurmrestd, http:// or https://. `user`: whose jobs they are. `token`: the token, its file, or what gives the one
-    that is valid now. `ca_file`: the authority of the server's certificate, None for those of the machine. `close` lets go of it.
+    that is valid now. `ca_file`: the authority of the server's certificate, None for those of the machine. `known`: the data versions
+    to choose from. `close` lets go of it.
 
     The data version is found out before the first call and again when the server no longer has it.
     """
@@ -58,8 +69,10 @@ class SlurmClient:
         total_seconds: float = TOTAL_SECONDS,
         connect_seconds: float = CONNECT_SECONDS,
         max_answer: int = MAX_ANSWER,
+        known: Sequence[str] = KNOWN,
     ) -> None:
         self._user = user
+        self._known = tuple(known)
         self._transport = Transport(
             url,
             user,
@@ -82,21 +95,24 @@ class SlurmClient:
     async def discover(self) -> str:
         """The newest version that the server offers and that is known here (`v0.0.42`). Raises SlurmVersionError when there is none."""
         offered = await offered_versions(self._transport)
-        shape = newest(offered)
+        shape = newest(offered, self._known)
         if shape is None:
-            raise SlurmVersionError(sorted(offered), KNOWN)
+            raise SlurmVersionError(sorted(offered), self._known)
         self._shape = shape
         return shape.version
 
     async def health(self) -> Health:
         """Slurm's version, whether a controller answers, and when the token ends. Raises SlurmError `auth` for a token that the
-        controller does not take."""
+        controller does not take, `unreachable` when slurmrestd itself is away."""
         shape = await self._chosen()
-        answer = await self._call("GET", f"{shape.prefix}/ping")
-        up = shape.controllers_up(answer.body or {})
-        if not up:
-            # Newer versions say DOWN of a controller that only does not like the token.
-            await self._call("GET", f"{shape.prefix}/partitions")
+        try:
+            answer = await self._call("GET", f"{shape.prefix}/ping")
+            up = shape.controllers_up(answer.body or {})
+            if not up:
+                # Newer versions say DOWN of a controller that only does not like the token.
+                await self._call("GET", f"{shape.prefix}/partitions")
+        except _AwayError as problem:
+            answer, up = problem.answer, False
         token = self._transport.read_token()
         return Health(release(answer.body), shape.version, up, expires_at(token), issued_at(token))
 
@@ -169,6 +185,23 @@ class SlurmClient:
         shape = await self._chosen()
         return await self._shaped(await self._call("GET", f"{shape.prefix}/partitions"), "partitions", shape.partition)
 
+    async def reservations(self) -> list[str]:
+        """The names of those that the cluster shows us."""
+        shape = await self._chosen()
+        answer = await self._call("GET", f"{shape.prefix}/reservations")
+        return await self._shaped(answer, "reservations", lambda body: str(body["name"]))
+
+    async def associations(self) -> list[Association] | None:
+        """Of our user. None: there is no accounting here."""
+        shape = await self._chosen()
+        path = f"{shape.accounting_prefix}/associations"
+        try:
+            answer = await self._call("GET", path, params={"user": self._user})
+        except _NoAddressError:
+            return None
+        found = await self._shaped(answer, "associations", shape.association)
+        return [association for user, association in found if user == self._user]
+
     async def _end(self, job_id: int, params: Mapping[str, str] | None) -> None:
         shape = await self._chosen()
         try:
@@ -182,7 +215,7 @@ class SlurmClient:
             if self._shape is None:
                 await self.discover()
         if self._shape is None:
-            raise SlurmVersionError((), KNOWN)
+            raise SlurmVersionError((), self._known)
         return self._shape
 
     async def _call(
@@ -215,8 +248,10 @@ class SlurmClient:
         """`doubtful` is told apart by a signal that ends nothing to the job 0, which is never there: 22.05 answers every question
         alike, also a ping, when its controller is away and when that does not like the token; for a signal it says which."""
         found = outcomes.verdict(answer)
-        if found != "doubtful" or self._shape is None:
+        if found != "doubtful":
             return found
+        if self._shape is None or self._shape.names_bad_tokens:
+            return "lost"
         try:
             probe = await self._transport.call(
                 "DELETE", f"{self._shape.prefix}/job/0", token=token, params={"signal": "CONT"}
@@ -247,7 +282,7 @@ def _raise(answer: Answer, verdict: outcomes.Verdict, token: str, *, changes: bo
         raise SlurmError("unknown-outcome", problem.text, problem.code)
     if verdict == "refused" or verdict == "not-found":
         raise SlurmError(verdict, problem.text, problem.code)
-    raise SlurmError("unreachable", problem.text, problem.code)
+    raise _AwayError(answer)
 
 
 def _not_accepted(answer: Answer, token: str) -> SlurmError:

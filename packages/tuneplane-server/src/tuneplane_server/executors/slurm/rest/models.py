@@ -120,7 +120,8 @@ class SlurmNode:
 
 @dataclass(frozen=True)
 class Partition:
-    """`max_minutes`, `max_nodes`: None for no limit. `default_minutes`: None when a job without a limit gets `max_minutes`."""
+    """`max_minutes`, `max_nodes`: None for no limit. `default_minutes`: None when a job without a limit gets `max_minutes`.
+    `default`: whether it is the one of a job that names none; versions from v0.0.40 on never say so."""
 
     name: str
     states: frozenset[str]
@@ -129,6 +130,15 @@ class Partition:
     max_nodes: int | None = None
     nodes: tuple[str, ...] = ()
     default: bool = False
+
+
+@dataclass(frozen=True)
+class Association:
+    """What our user may book on. `qos`: those that may be asked for there. `partition`: empty for all."""
+
+    account: str
+    qos: tuple[str, ...] = ()
+    partition: str = ""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ _BAD_TOKEN = frozenset({1007, 6000, 6001, 6007, 9008})
 _ZERO_BYTES = 5005
 _UNSPECIFIED = -1
 _NO_ADDRESS = 404
+_OWN_NUMBERS = 1900  # below are those of the operating system and of the transport between Slurm's daemons
 _AUTH_STATUS = frozenset({401, 403, 511})
 
 
@@ -66,11 +67,12 @@ def verdict(answer: Answer) -> Verdict:
         return "gone"
     if answer.body is None:  # a proxy's page, or an end that is missing
         return "lost"
-    if problems(answer.body):
+    # 24.11 says "Operation not permitted" (1) of a controller that is away: only Slurm's own numbers are a no of its.
+    if any(code is not None and code >= _OWN_NUMBERS for code in codes):
         return "refused"
     if answer.status >= 500:
         return "lost"
-    return "fine" if answer.status < 300 else "refused"
+    return "fine" if answer.status < 300 and not codes else "refused"
 
 
 def summary(answer: Answer) -> Problem:

@@ -22,7 +22,7 @@ _SHAPES: dict[str, type[Shape]] = {
 KNOWN = tuple(_SHAPES)
 
 
-def newest(offered: Iterable[str]) -> Shape | None:
-    """The newest shape of those offered, None when none is known."""
-    there = set(offered)
+def newest(offered: Iterable[str], known: Iterable[str] = KNOWN) -> Shape | None:
+    """The newest shape of those offered that are in `known`, None when there is none."""
+    there = set(offered) & set(known)
     return next((shape(version) for version, shape in _SHAPES.items() if version in there), None)

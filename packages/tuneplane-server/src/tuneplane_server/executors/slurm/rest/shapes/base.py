@@ -7,14 +7,25 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from tuneplane_server.executors.slurm.rest.models import Partition, SlurmJob, SlurmNode, Submission
+from tuneplane_server.executors.slurm.rest.models import (
+    Association,
+    Partition,
+    SlurmJob,
+    SlurmNode,
+    Submission,
+)
 from tuneplane_server.executors.slurm.rest.shapes.jobs import held, ran
 
 type Body = dict[str, Any]
 
 
 class Shape(ABC):
-    """`version`: as it stands in paths (`v0.0.42`). Objects that are given come from answers of that version."""
+    """`version`: as it stands in paths (`v0.0.42`). Objects that are given come from answers of that version.
+
+    `names_bad_tokens`: a token that is not taken is always told as one, never like a server error.
+    """
+
+    names_bad_tokens = True
 
     def __init__(self, version: str) -> None:
         self.version = version
@@ -36,6 +47,11 @@ class Shape(ABC):
         # `uts`: seconds since 1970, the one form of parse_time.c that no time zone changes.
         asked = {"job_name": name, "start_time": f"uts{int(since.timestamp())}" if since else None}
         return {key: value for key, value in asked.items() if value}
+
+    def association(self, body: Body) -> tuple[str, Association]:
+        """(user, what it may book on); every known version has it alike."""
+        qos = tuple(str(name) for name in body.get("qos") or ())
+        return str(body.get("user") or ""), Association(str(body["account"]), qos, str(body.get("partition") or ""))
 
     @abstractmethod
     def node(self, body: Body) -> SlurmNode: ...

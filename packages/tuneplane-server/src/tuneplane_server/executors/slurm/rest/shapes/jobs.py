@@ -57,8 +57,8 @@ def gpus_allocated(body: dict[str, Any], states: frozenset[str], asked: int) -> 
     allocated = cards(body.get("tres_alloc_str"))
     if allocated is not None:
         return allocated
-    # A running job without a word of cards has none, whatever it asked for: newer versions ignore a request they do not know.
-    return 0 if "RUNNING" in states or not asked else None
+    # A running job whose resources are told without a card has none, whatever it asked for: a request can be ignored.
+    return 0 if not asked or ("RUNNING" in states and body.get("job_resources")) else None
 
 
 def held(body: dict[str, Any]) -> SlurmJob:

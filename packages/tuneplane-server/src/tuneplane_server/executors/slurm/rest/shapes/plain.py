@@ -10,6 +10,8 @@ from tuneplane_server.executors.slurm.rest.shapes.base import Body, Shape
 
 
 class PlainShape(Shape):
+    names_bad_tokens = False
+
     def submission(self, job: Submission) -> Body:
         components = [self._component(job, each) for each in job.components]
         described = {"job": components[0]} if len(components) == 1 else {"jobs": components}
