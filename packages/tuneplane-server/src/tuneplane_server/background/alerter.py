@@ -127,6 +127,9 @@ class Alerter:
     ) -> list[Moves]:
         rules = {row.project_id: own.get(row.project_id, defaults) for row in live}
         facts = await self._facts(live, rules)
+        open_of: defaultdict[str, list[AlertStateRow]] = defaultdict(list)
+        for (job_id, _rule), state in states.items():
+            open_of[job_id].append(state)
         found = []
         for row in live:
             moves = [
@@ -135,11 +138,7 @@ class Alerter:
                 if rule.kind not in ENDINGS
                 and (move := _judged(rule, states.get((row.id, rule.name)), facts[row.id], now)) is not None
             ]
-            moves += [
-                _over(state)
-                for (job_id, name), state in states.items()
-                if job_id == row.id and name not in rules[row.project_id]
-            ]
+            moves += [_over(state) for state in open_of[row.id] if state.rule not in rules[row.project_id]]
             if moves:
                 found.append(Moves(_subject(row), row, moves))
         return found

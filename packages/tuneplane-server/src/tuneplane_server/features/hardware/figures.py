@@ -90,16 +90,11 @@ class HardwareFigures:
 
     async def idle_cards(self, job_ids: Sequence[str]) -> dict[tuple[str, int], IdleCards]:
         """(run, attempt) -> what its cards do, of those whose cards were measured a moment ago."""
-        now = self._clock.now()
+        since = self._clock.now() - self.fresh
         async with self._database.session() as session:
-            rows = await repo.cards_of_runs(session, job_ids)
-        found: dict[tuple[str, int], list[datetime | None]] = {}
-        for job_id, attempt, seen_at, idle_since in rows:
-            if now - seen_at <= self.fresh:
-                found.setdefault((job_id, attempt), []).append(idle_since)
+            rows = await repo.cards_of_runs(session, job_ids, since)
         return {
-            key: IdleCards(len(cards), None if None in cards else max(filter(None, cards), default=None))
-            for key, cards in found.items()
+            (row.job_id, row.attempt): IdleCards(row.measured, None if row.working else row.last_idle) for row in rows
         }
 
     async def of_run(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -88,16 +88,27 @@ async def of_run(session: AsyncSession, job_id: str, attempt: int | None) -> lis
     return list(await session.scalars(query if attempt is None else query.where(row.attempt == attempt)))
 
 
-async def cards_of_runs(
-    session: AsyncSession, job_ids: Sequence[str]
-) -> list[tuple[str, int, datetime, datetime | None]]:
-    """(run, attempt, when figures of it came last, since when it is idle) of every measured card of these runs."""
-    found: list[tuple[str, int, datetime, datetime | None]] = []
-    columns = (_SERIES.c.job_id, _SERIES.c.attempt, _SERIES.c.seen_at, _SERIES.c.idle_since)
+class CardsOfRun(NamedTuple):
+    """`working`: cards that are not idle; `last_idle`: when the last one of the idle ones became so."""
+
+    job_id: str
+    attempt: int
+    measured: int
+    working: int
+    last_idle: datetime | None
+
+
+async def cards_of_runs(session: AsyncSession, job_ids: Sequence[str], since: datetime) -> list[CardsOfRun]:
+    """Of these runs' attempts, counting cards that were measured since. The database counts: of five hundred runs with eight cards
+    each it would else bring four thousand rows, at every look of two roles."""
+    found: list[CardsOfRun] = []
+    key = (_SERIES.c.job_id, _SERIES.c.attempt)
+    working = func.count() - func.count(_SERIES.c.idle_since)
+    query = select(*key, func.count(), working, func.max(_SERIES.c.idle_since)).group_by(*key)
+    query = query.where(_SERIES.c.part.like("gpu%"), _SERIES.c.seen_at >= since)
     for start in range(0, len(job_ids), AT_ONCE):
-        some = job_ids[start : start + AT_ONCE]
-        query = select(*columns).where(_SERIES.c.job_id.in_(some), _SERIES.c.part.like("gpu%"))
-        found += [(row[0], row[1], row[2], row[3]) for row in await session.execute(query)]
+        some = query.where(_SERIES.c.job_id.in_(job_ids[start : start + AT_ONCE]))
+        found += [CardsOfRun(*row) for row in await session.execute(some)]
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -32,8 +31,7 @@ class SignsOfLife:
     async def bad_losses(self, job_ids: Sequence[str]) -> list[Loss]:
         """Losses whose last value is NaN (None) or infinite."""
         async with self._database.session() as session:
-            losses = await repo.losses(session, job_ids)
-        return [loss for loss in losses if loss.value is None or not math.isfinite(loss.value)]
+            return await repo.bad_losses(session, job_ids)
 
     async def newest(self, job_ids: Sequence[str], names: Sequence[str]) -> dict[tuple[str, int], dict[str, Newest]]:
         """(run, attempt) -> metric -> its newest value on the main rank, of those of these names that it has."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.features.telemetry.tables import MetricSeriesRow, RunEventRow, RunTelemetryRow
 
+LARGEST = sys.float_info.max  # what is larger is infinite
 AT_ONCE = 500  # runs in one statement, below every database's limit of parameters
 
 
@@ -45,14 +47,15 @@ async def last(session: AsyncSession, job_ids: Sequence[str]) -> list[Last]:
     return found
 
 
-async def losses(session: AsyncSession, job_ids: Sequence[str]) -> list[Loss]:
-    """Of every attempt and rank: `loss` and what ends in `/loss`."""
+async def bad_losses(session: AsyncSession, job_ids: Sequence[str]) -> list[Loss]:
+    """Of every attempt and rank: `loss` and what ends in `/loss`, where the last value is NaN or infinite."""
     row = MetricSeriesRow
     found: list[Loss] = []
+    bad = or_(row.last_value.is_(None), row.last_value > LARGEST, row.last_value < -LARGEST)
     for some in _portions(job_ids):
         query = select(row.job_id, row.attempt, row.rank, row.name, row.count, row.last_step, row.last_value)
         named = or_(row.name == "loss", row.name.like("%/loss"))
-        found += [Loss(*values) for values in await session.execute(query.where(row.job_id.in_(some), named))]
+        found += [Loss(*values) for values in await session.execute(query.where(row.job_id.in_(some), named, bad))]
     return found
 
 
