@@ -18,6 +18,7 @@ from tuneplane_server.executors.slurm import checking
 from tuneplane_server.executors.slurm.checking import findings
 from tuneplane_server.executors.slurm.errors import meaning_of
 from tuneplane_server.executors.slurm.rest.models import (
+    Association,
     Health,
     Partition,
     SlurmError,
@@ -37,6 +38,8 @@ class Scripted:
     health_: Health | SlurmError
     partitions_: Sequence[Partition] | SlurmError = ()
     nodes_: Sequence[SlurmNode] = field(default_factory=tuple)
+    associations_: Sequence[Association] | SlurmError | None = None
+    reservations_: Sequence[str] = ()
 
     async def health(self) -> Health:
         if isinstance(self.health_, SlurmError):
@@ -50,6 +53,14 @@ class Scripted:
 
     async def nodes(self) -> list[SlurmNode]:
         return list(self.nodes_)
+
+    async def reservations(self) -> list[str]:
+        return list(self.reservations_)
+
+    async def associations(self) -> list[Association] | None:
+        if isinstance(self.associations_, SlurmError):
+            raise self.associations_
+        return None if self.associations_ is None else list(self.associations_)
 
 
 def settings(**changes: object) -> SlurmSettings:
@@ -238,6 +249,38 @@ async def test_time_limits_that_would_refuse_or_cut_jobs(
     found = [item for item in await look(cluster, slurm) if item.code == "slurm-time-limit"]
     assert [item.level for item in found] == ([level] if level else [])
     assert all("TUNEPLANE_SLURM_TIME_LIMIT" in item.hint for item in found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "said"),
+    [
+        ({"account": "small"}, None, ""),
+        ({"account": "big"}, "slurm-account", "research, small"),
+        ({"account": "small", "qos": QosLevels(((0, "normal"),))}, None, ""),
+        ({"account": "small", "qos": QosLevels(((0, "normal"), (50, "high")))}, "slurm-qos", "normal"),
+        ({"qos": QosLevels(((0, "normal"), (50, "high")))}, None, ""),
+        ({"reservation": "mine"}, None, ""),
+        ({"reservation": "theirs"}, "slurm-reservation", "mine"),
+    ],
+)
+async def test_what_the_settings_book_on_is_known(changes: dict[str, object], code: str | None, said: str) -> None:
+    cluster = well()
+    cluster.associations_ = [Association("research", ("normal", "high")), Association("small", ("normal",))]
+    cluster.reservations_ = ["mine"]
+    found = [item for item in await look(cluster, settings(**changes)) if item.level != "info"]
+    assert [item.code for item in found] == ([code] if code else [])
+    for item in found:
+        assert item.level == "error"
+        assert f"TUNEPLANE_SLURM_{str(code).removeprefix('slurm-').upper()}" in item.hint
+        assert said in item.hint
+
+
+async def test_a_user_without_an_association_is_a_warning_and_silence_about_them_is_none() -> None:
+    cluster = well()
+    cluster.associations_ = []
+    assert only(await look(cluster), "slurm-account").level == "warning"
+    cluster.associations_ = SlurmError("refused", "not for you", 2002)
+    assert only(await look(cluster), "slurm-accounting").level == "info"
 
 
 async def test_a_storage_root_on_a_disk_of_the_console_is_told_unless_all_nodes_are_here(

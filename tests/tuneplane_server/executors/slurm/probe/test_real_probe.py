@@ -221,3 +221,17 @@ async def test_refused_as_the_settings_ask(slurm: SlurmCluster, client: SlurmCli
     (finding,) = await probe(client, ProbeRequest(settings(slurm, reservation="nosuch"), root, console))
     assert finding.code == "probe-refused"
     assert "TUNEPLANE_SLURM_RESERVATION" in finding.hint
+
+
+async def test_accounts_and_qos_that_the_accounting_knows(slurm_accounting: SlurmCluster, tmp_path: Path) -> None:
+    opened = SlurmClient(slurm_accounting.url, slurm_accounting.user, slurm_accounting.token_file)
+    good = settings(slurm_accounting, account="small", qos=QosLevels(((0, "normal"), (50, "high"))))
+    bad = settings(slurm_accounting, account="nosuch", reservation="nosuch")
+    wrong_qos = settings(slurm_accounting, account="research", qos=QosLevels(((0, "nosuch"),)))
+    try:
+        assert [item for item in await findings(opened, good, tmp_path) if item.level != "info"] == []
+        assert "research, small" in only(await findings(opened, bad, tmp_path), "slurm-account").hint
+        assert only(await findings(opened, bad, tmp_path), "slurm-reservation").level == "error"
+        assert "high, normal" in only(await findings(opened, wrong_qos, tmp_path), "slurm-qos").hint
+    finally:
+        await opened.close()

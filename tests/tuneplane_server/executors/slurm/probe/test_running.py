@@ -23,6 +23,7 @@ from tuneplane_server.executors.port import Finding
 from tuneplane_server.executors.slurm.probe import ProbeRequest, probe, running
 from tuneplane_server.executors.slurm.probe.place import ProbePlace
 from tuneplane_server.executors.slurm.rest.models import (
+    Association,
     Health,
     Partition,
     SlurmError,
@@ -61,6 +62,12 @@ class LocalCluster:
 
     async def nodes(self) -> list[SlurmNode]:
         return list(self.nodes_)
+
+    async def reservations(self) -> list[str]:
+        return []
+
+    async def associations(self) -> list[Association] | None:
+        return None
 
     async def submit(self, submission: Submission) -> int:
         if self.refuse is not None:

@@ -19,6 +19,7 @@ from tuneplane_server.executors.port import Finding
 from tuneplane_server.executors.slurm.cards import NO_CARDS, UNNAMED
 from tuneplane_server.executors.slurm.errors import said
 from tuneplane_server.executors.slurm.rest.models import (
+    Association,
     Health,
     Partition,
     SlurmError,
@@ -43,6 +44,8 @@ class Cluster(Protocol):
     async def health(self) -> Health: ...
     async def partitions(self) -> list[Partition]: ...
     async def nodes(self) -> list[SlurmNode]: ...
+    async def reservations(self) -> list[str]: ...
+    async def associations(self) -> list[Association] | None: ...
 
 
 async def findings(
@@ -64,6 +67,7 @@ async def findings(
     return [
         *found,
         *partition_findings(slurm, partitions, nodes),
+        *await _bookings(client, slurm),
         *await _storage(storage_root, nodes),
     ]
 
@@ -264,6 +268,46 @@ def _cards_of_profiles(
 def is_profile(kind: str, profile: str) -> bool:
     """Whether Slurm's name of a card, `h200` or `nvidia_h200`, is the profile; a card without a name may be any."""
     return kind.lower() in ("", UNNAMED) or series_of(kind.replace("_", " ")) == profile
+
+
+# --- account, QOS, reservation ------------------------------------------------------------------------------------
+
+
+async def _bookings(client: Cluster, slurm: SlurmSettings) -> list[Finding]:
+    """What the settings name is known, where the cluster tells; else a submit tells."""
+    found: list[Finding] = []
+    try:
+        if slurm.reservation is not None and slurm.reservation not in (there := await client.reservations()):
+            found.append(_unknown("slurm-reservation", "TUNEPLANE_SLURM_RESERVATION", slurm.reservation, there))
+        associations = await client.associations()
+    except SlurmError as error:
+        text = _("Slurm does not tell which accounts, QOS and reservations user {user} may use").format(user=slurm.user)
+        return [*found, Finding("slurm-accounting", "info", text, detail=said(error))]
+    return [*found, *association_findings(slurm, associations)]
+
+
+def association_findings(slurm: SlurmSettings, associations: Sequence[Association] | None) -> Iterator[Finding]:
+    if associations is None:
+        return
+    accounts = {association.account for association in associations}
+    if not accounts:
+        text = _("user {user} has no association in Slurm's accounting").format(user=slurm.user)
+        hint = _("where limits are enforced its jobs are refused: have TUNEPLANE_SLURM_USER added to an account")
+        yield Finding("slurm-account", "warning", text, hint)
+        return
+    if slurm.account is not None and slurm.account not in accounts:
+        yield _unknown("slurm-account", "TUNEPLANE_SLURM_ACCOUNT", slurm.account, accounts)
+        return
+    levels = {name for one in associations if slurm.account in (None, one.account) for name in one.qos}
+    for name in slurm.qos.names:
+        if name not in levels:
+            yield _unknown("slurm-qos", "TUNEPLANE_SLURM_QOS", name, levels)
+
+
+def _unknown(code: str, setting: str, name: str, there: Iterable[str]) -> Finding:
+    text = _("{setting} names {name}, which Slurm does not give to this user").format(setting=setting, name=name)
+    hint = _("change {setting}; there are: {known}").format(setting=setting, known=", ".join(sorted(there)) or "-")
+    return Finding(code, "error", text, hint)
 
 
 # --- the storage root ---------------------------------------------------------------------------------------------
