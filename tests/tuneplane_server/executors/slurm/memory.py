@@ -120,6 +120,10 @@ class MemorySlurm:
         self._ask("jobs")
         return [job for job in self.known.values() if (everyone or job.user == USER) and name in (None, job.name)]
 
+    async def job(self, job_id: int) -> list[SlurmJob]:
+        self._ask("job")
+        return sorted((job for job in self.known.values() if job_id in (job.id, job.het_id)), key=lambda job: job.id)
+
     async def accounted(
         self, *, job_id: int | None = None, name: str | None = None, since: datetime | None = None
     ) -> list[SlurmJob] | None:

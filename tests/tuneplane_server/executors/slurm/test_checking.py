@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from tuneplane_server.domain.slurm_choices import QosLevels, parse_partitions
+from tuneplane_server.domain.slurm_choices import Partitions, QosLevels, parse_partitions
 from tuneplane_server.executors.port import Finding
 from tuneplane_server.executors.slurm import checking
 from tuneplane_server.executors.slurm.checking import findings
@@ -186,12 +186,10 @@ async def test_a_partition_that_is_not_there() -> None:
     assert "gpu, main" in finding.hint
 
 
-@pytest.mark.parametrize(("text", "level"), [("h200=gpu", "warning"), (None, "error")])
-async def test_no_partition_for_the_other_profiles(text: str | None, level: str) -> None:
+async def test_a_default_partition_that_slurm_does_not_tell_of_is_no_fault() -> None:
     cluster = Scripted(healthy(), [replace(partition, default=False) for partition in PARTITIONS], NODES)
-    chosen = parse_partitions(text) if text else parse_partitions("x").__class__()
-    found = [item for item in await look(cluster, settings(partitions=chosen)) if "default partition" in item.text]
-    assert [item.level for item in found] == [level]
+    found = [item for item in await look(cluster, settings(partitions=Partitions())) if item.code == "slurm-partition"]
+    assert [item.level for item in found] == ["info"]
     assert "TUNEPLANE_SLURM_PARTITION" in found[0].hint
 
 

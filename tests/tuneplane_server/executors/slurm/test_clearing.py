@@ -128,6 +128,20 @@ async def test_cleanup_ends_every_job_of_the_attempt(stage: Stage) -> None:
     assert stage.slurm.cancelled == [17, second]
 
 
+async def test_a_slurm_that_loses_its_memory_meanwhile_proves_nothing(stage: Stage) -> None:
+    handle = await stage.launch()
+    stage.slurm.run(17)
+
+    async def forgets(job_id: int) -> None:
+        stage.slurm.cancelled.append(job_id)
+        stage.slurm.known.clear()
+
+    stage.slurm.cancel = forgets
+    assert await stage.executor.cleanup(handle) is CleanupState.UNKNOWN
+    stage.slurm.time.passed += 121
+    assert await stage.executor.cleanup(handle) is CleanupState.CONFIRMED
+
+
 async def test_cleanup_ends_what_slurm_put_back_into_its_queue(stage: Stage) -> None:
     handle = await stage.launch()
     stage.slurm.set(17, "PENDING+REQUEUE_HOLD", restarts=1)

@@ -25,7 +25,7 @@ from tuneplane_server.domain.members import verdict_of
 from tuneplane_server.domain.phases import Phase
 from tuneplane_server.executors.port import Capabilities, ExecutorUnreachableError, Handle, LaunchPlan, PoolPlan
 from tuneplane_server.executors.slurm.executor import SlurmExecutor
-from tuneplane_server.executors.slurm.rest.models import SlurmError
+from tuneplane_server.executors.slurm.rest.models import SlurmError, SlurmJob
 
 TWO_POOLS = (PoolPlan("train", "h200", 2, 8), PoolPlan("rollout", "h200", 1, 4))
 
@@ -301,6 +301,32 @@ async def test_many_looks_are_one_question(stage: Stage) -> None:
     for _each in range(50):
         await stage.executor.observe(handle)
     assert stage.slurm.asked == ["jobs"]
+
+
+async def test_a_listing_that_takes_long_is_asked_for_rarely(stage: Stage) -> None:
+    handle = await stage.launch()
+    quick = stage.slurm.jobs
+
+    async def slow(*, name: str | None = None, everyone: bool = False) -> list[SlurmJob]:
+        stage.slurm.time.passed += 5
+        return await quick(name=name, everyone=everyone)
+
+    stage.slurm.jobs = slow
+    stage.slurm.asked.clear()
+    for _each in range(20):
+        await stage.executor.observe(handle)
+        stage.slurm.time.passed += 1.5
+    assert stage.slurm.asked == ["jobs"] * 2
+
+
+async def test_a_missing_job_costs_no_question_at_every_look(stage: Stage) -> None:
+    handle = await stage.launch()
+    stage.slurm.known.clear()
+    await stage.executor.observe(handle)
+    stage.slurm.asked.clear()
+    for _each in range(10):
+        await stage.executor.observe(handle)
+    assert stage.slurm.asked == []
 
 
 async def test_a_listing_from_before_the_launch_does_not_make_a_job_missing(stage: Stage) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from tests.services.slurm import SlurmCluster
 from tests.tuneplane_server.executors.slurm.fault_server import Fault, FaultServer, fault_server
 from tests.tuneplane_server.executors.slurm.real import SLURM_VERSIONS, Clusters, OnCluster
-from tuneplane_server.domain.slurm_choices import parse_partitions
+from tuneplane_server.domain.slurm_choices import parse_partitions, parse_qos
 from tuneplane_server.executors.port import (
     CleanupState,
     ExecutorUnreachableError,
@@ -20,7 +22,11 @@ from tuneplane_server.executors.port import (
     Observation,
     PoolPlan,
 )
+from tuneplane_server.executors.slurm import launching
 from tuneplane_server.executors.slurm.executor import SlurmExecutor
+from tuneplane_server.executors.slurm.rest.models import Submission
+from tuneplane_server.executors.slurm.script import Part, render
+from tuneplane_server.executors.slurm.submitting import submission_of
 
 pytestmark = pytest.mark.services
 # Ends as a runner does: told by a signal, or by the batch script through its spool.
@@ -205,3 +211,82 @@ async def test_slurm_puts_it_back_into_its_queue(place: OnCluster, executor: Slu
     assert (found.exit.cause, found.exit.absent) == ("requeued", True)
     assert await executor.cleanup(handle) is CleanupState.CONFIRMED
     assert not (await executor.observe(handle)).running
+
+
+async def test_a_job_that_got_no_gpu_is_ended(
+    place: OnCluster, executor: SlurmExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a newer Slurm ignores, with a warning, how the cards were asked for."""
+
+    def without_cards(*given: Any) -> Submission:
+        asked = submission_of(*given)
+        return replace(asked, components=tuple(replace(part, gpus=0, gpu_type=None) for part in asked.components))
+
+    monkeypatch.setattr(launching, "submission_of", without_cards)
+    # The script would see it, too: here it is to be seen by the executor alone.
+    monkeypatch.setattr(launching, "render", lambda request: render(replace(request, parts=(Part(1, 0),))))
+    handle = await executor.launch(place.plan(SLEEPS, pools=(PoolPlan("main", "h200", 1, 8),)))
+    found = await seen(executor, handle, is_over)
+    assert found.exit is not None
+    assert found.exit.cause == "gpus-missing"
+    assert "0 of the 8 GPUs" in found.exit.detail
+
+
+# --- with accounting -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def accounted(slurm_accounting: SlurmCluster) -> AsyncIterator[tuple[OnCluster, SlurmExecutor]]:
+    place = OnCluster(slurm_accounting)
+    made = place.executor(account="small")
+    yield place, made
+    for handle in await made.owned():
+        await made.cleanup(handle)
+    await made.close()
+
+
+async def test_a_job_purged_from_memory_is_looked_up_in_accounting(accounted: tuple[OnCluster, SlurmExecutor]) -> None:
+    """Scenario 27."""
+    place, executor = accounted
+    handle = await executor.launch(place.plan("echo last words; exit 3\n"))
+    await asyncio.to_thread(place.cluster.purge, handle.data["id"])
+    other = place.executor()
+    try:
+        found = await seen(other, handle, is_over)
+        assert found.exit is not None
+        assert found.exit.exit_code == 3
+        assert "last words" in found.output
+        assert await other.cleanup(handle) is CleanupState.CONFIRMED
+        assert (await other.observe(handle)).presence == "absent"
+    finally:
+        await other.close()
+
+
+async def test_over_the_account_s_limit_it_waits_and_tells_why(accounted: tuple[OnCluster, SlurmExecutor]) -> None:
+    place, executor = accounted
+    handle = await executor.launch(place.plan(SLEEPS, pools=(PoolPlan("main", "h200", 1, 8),)))
+    found = await seen(executor, handle, lambda now: now.queued is not None and now.queued.reason not in ("", "None"))
+    assert found.queued is not None
+    assert found.queued.reason.startswith("Assoc")
+    assert "account" in found.queued.text
+    assert found.queued.position == 1
+    await executor.stop(handle, timedelta(seconds=1))
+    assert not (await executor.observe(handle)).running
+
+
+@pytest.mark.parametrize(
+    ("given", "setting"),
+    [({"account": "nowhere"}, "TUNEPLANE_SLURM_ACCOUNT"), ({"qos": parse_qos("nowhere")}, "TUNEPLANE_SLURM_QOS")],
+    ids=["account", "qos"],
+)
+async def test_a_wrong_account_or_qos_is_named(
+    accounted: tuple[OnCluster, SlurmExecutor], given: dict[str, Any], setting: str
+) -> None:
+    place, _executor = accounted
+    console = place.executor(**given)
+    try:
+        with pytest.raises(LaunchRefusedError) as refused:
+            await console.launch(place.plan(SLEEPS))
+        assert setting in refused.value.data["detail"]
+    finally:
+        await console.close()

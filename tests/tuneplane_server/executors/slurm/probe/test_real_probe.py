@@ -17,7 +17,7 @@ import pytest
 
 from tests.services.ports import free_port
 from tests.services.slurm import SlurmCluster
-from tuneplane_server.domain.slurm_choices import QosLevels, parse_partitions
+from tuneplane_server.domain.slurm_choices import Partitions, QosLevels, parse_partitions
 from tuneplane_server.executors.port import Finding
 from tuneplane_server.executors.slurm.checking import findings
 from tuneplane_server.executors.slurm.probe import ProbeRequest, probe
@@ -221,6 +221,14 @@ async def test_refused_as_the_settings_ask(slurm: SlurmCluster, client: SlurmCli
     (finding,) = await probe(client, ProbeRequest(settings(slurm, reservation="nosuch"), root, console))
     assert finding.code == "probe-refused"
     assert "TUNEPLANE_SLURM_RESERVATION" in finding.hint
+
+
+async def test_slurms_own_default_partition(slurm: SlurmCluster, client: SlurmClient, console: str, root: Path) -> None:
+    """24.11 does not say which it is."""
+    chosen = settings(slurm, partitions=Partitions())
+    assert [item for item in await findings(client, chosen, root) if item.level != "info"] == []
+    found = await probe(client, ProbeRequest(chosen, root, console))
+    assert only(found, "probe-storage").level == "info"
 
 
 async def test_accounts_and_qos_that_the_accounting_knows(slurm_accounting: SlurmCluster, tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def partition_findings(
     if slurm.partitions.default is None:
         default = next((partition.name for partition in partitions if partition.default), None)
         if default is None:
-            yield _no_default(slurm, known)
+            yield _no_default(known)
         elif default not in wanted:
             wanted.append(default)
     for name in wanted:
@@ -195,10 +195,11 @@ def partition_findings(
     yield from _cards_of_profiles(slurm, known, nodes)
 
 
-def _no_default(slurm: SlurmSettings, known: Iterable[str]) -> Finding:
-    text = _("Slurm has no default partition, and the settings name none for every profile")
-    hint = _("set TUNEPLANE_SLURM_PARTITION to one of: {known}").format(known=", ".join(sorted(known)))
-    return Finding("slurm-partition", "warning" if slurm.partitions.by_profile else "error", text, hint)
+def _no_default(known: Iterable[str]) -> Finding:
+    """Newer data versions flag none, also where there is one."""
+    text = _("Slurm does not say which partition is its default, and the settings name none for every profile")
+    hint = _("set TUNEPLANE_SLURM_PARTITION to one of: {known}").format(known=", ".join(sorted(known)) or "-")
+    return Finding("slurm-partition", "info", text, hint)
 
 
 def _one_partition(partition: Partition, slurm: SlurmSettings, nodes: Sequence[SlurmNode]) -> Iterator[Finding]:

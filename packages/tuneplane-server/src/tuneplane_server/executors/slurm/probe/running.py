@@ -105,22 +105,16 @@ def _targets(
     targets, wrong = [], []
     for name in wanted:
         shown = name or default
-        if shown is None or shown not in known:
-            wrong.append(_no_such(shown, known))
+        if shown is None:  # Slurm chooses, and does not say what
+            targets.append(_Target(None, _("default partition"), 0, None))
+        elif shown not in known:
+            text = _("Slurm has no partition {partition}").format(partition=shown)
+            hint = _("change TUNEPLANE_SLURM_PARTITION; there are: {known}").format(known=", ".join(sorted(known)))
+            wrong.append(Finding("slurm-partition", "error", text, hint))
         else:
             own = checking.nodes_of(known[shown], nodes)
             targets.append(_Target(name, shown, *_card_of(own, _profile_of(request.slurm, name))))
     return list(dict.fromkeys(targets)), wrong
-
-
-def _no_such(name: str | None, known: Sequence[str] | dict[str, Partition]) -> Finding:
-    text = (
-        _("Slurm has no default partition")
-        if name is None
-        else _("Slurm has no partition {partition}").format(partition=name)
-    )
-    hint = _("change TUNEPLANE_SLURM_PARTITION; there are: {known}").format(known=", ".join(sorted(known)))
-    return Finding("slurm-partition", "error", text, hint)
 
 
 def _profile_of(slurm: SlurmSettings, partition: str | None) -> str | None:
