@@ -15,9 +15,9 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import hypothesis
 import pytest
@@ -40,11 +40,13 @@ from tuneplane_server.background.leases import Lease
 from tuneplane_server.background.placer import ROW
 from tuneplane_server.background.tables import LeaseRow
 from tuneplane_server.domain.classify import Exit
+from tuneplane_server.domain.own_queue import is_counted
 from tuneplane_server.domain.phases import LIVE, TERMINAL, Phase, Reason, Verdict
 from tuneplane_server.domain.transitions import Event, Ignored
+from tuneplane_server.executors.port import Queued
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.governance.tables import QuotaRow
-from tuneplane_server.features.hardware.tables import GpuHoldRow
+from tuneplane_server.features.hardware.tables import GpuHoldRow, GpuUseRow
 from tuneplane_server.features.jobs.ledger import Guard, Stale
 from tuneplane_server.features.jobs.tables import JobEventRow, JobRow
 
@@ -68,13 +70,15 @@ then = st.integers(0, 2)
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """`url`: a migrated, empty database; it is this history's own."""
+    """`url`: a migrated, empty database; it is this history's own. `own_queue`: the executor has one, as Slurm has."""
+
+    own_queue = False
 
     def __init__(self, url: str) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.folder = Path(tempfile.mkdtemp(prefix="ledger-machine-"))
-        self.world = ScriptedExecutor(gpus=CARDS)
+        self.world = ScriptedExecutor(gpus=CARDS, own_queue=self.own_queue)
         self.console = MortalHarness(url, self.folder, self.world)
         self.ids: list[str] = []
         self.ended: dict[str, tuple[Any, ...]] = {}
@@ -348,7 +352,8 @@ class LedgerMachine(RuleBasedStateMachine):
         await self._every_phase_has_an_owner(rows)
 
     def _cards_are_held_once(self, rows: dict[str, JobRow], held: list[GpuHoldRow]) -> None:
-        assert len({(hold.node, hold.gpu_index) for hold in held}) == len(held) <= CARDS
+        assert len({(hold.node, hold.gpu_index) for hold in held}) == len(held)
+        assert self.own_queue or len(held) <= CARDS
         for hold in held:
             row = rows[hold.job_id]
             assert row.attempt == hold.attempt
@@ -405,6 +410,7 @@ class LedgerMachine(RuleBasedStateMachine):
             self.console.time.pass_(130)
             for (job_id, attempt), container in self.world.containers.items():
                 if container.running and (await self.console.job(job_id)).attempt == attempt:
+                    container.begin("real")
                     await self.console.write_outcome(job_id)
                     container.exit = EXITS["succeeded"]
         await self.console.round(2)
@@ -453,32 +459,87 @@ HISTORIES = settings(
     suppress_health_check=list(HealthCheck),
     print_blob=True,
 )
-# The rules are the same there; what Postgres may do otherwise shows in half of them.
-ON_POSTGRES = settings(HISTORIES, max_examples=max(1, HISTORIES.max_examples // 2))
+# The rules are the same on Postgres and with a queue of the executor's; what may be otherwise there shows in some of them.
+FEWER, FEWEST = (settings(HISTORIES, max_examples=max(1, HISTORIES.max_examples // part)) for part in (2, 6))
 pytestmark = pytest.mark.timeout(1800)
 
 
-def test_no_history_breaks_the_ledger_on_sqlite(sqlite_template: Path, tmp_path: Path) -> None:
-    class OnSqlite(LedgerMachine):
-        def __init__(self) -> None:
-            file = tmp_path / f"{uuid.uuid4().hex}.db"
-            shutil.copy(sqlite_template, file)
-            super().__init__(f"sqlite+aiosqlite:///{file}")
+class QueueOutThere(LedgerMachine):
+    """With an executor that has a queue of its own, as Slurm has: which machines and when is its decision."""
 
-    run_state_machine_as_test(OnSqlite, settings=HISTORIES)
+    own_queue = True
+
+    @rule(which=jobs, what=st.sampled_from(("begin", "begin", "begin", "let-go", "move", "put-back")), rounds=then)
+    def queue_out_there(self, which: int, what: str, rounds: int) -> None:
+        """The executor's own queue moves: one begins on machines of its choice, is let go, moves up, or is put back."""
+        waiting = [
+            one for one in self.world.containers.values() if one.running and (not one.started or what == "put-back")
+        ]
+        if waiting:
+            container = waiting[which % len(waiting)]
+            if what == "begin":
+                container.begin(f"real-{which}", at=self.console.time.now)
+            elif what == "let-go":
+                container.let_go()
+            elif what == "move":
+                container.queued = Queued("Priority", "", which + 1)
+            else:
+                container.exit = Exit(absent=True, cause="requeued")
+        self.run(self.console.round(rounds))
+
+    @invariant()
+    def waiting_is_no_use(self) -> None:
+        self.run(self._check_uses())
+
+    async def _check_uses(self) -> None:
+        """Who waits for the start says so and nobody else does; what waits uses nothing, and what ended settled what it used."""
+        async with self.console.services.database.session() as session:
+            rows = {row.id: row for row in await session.scalars(select(JobRow))}
+            uses = list(await session.scalars(select(GpuUseRow)))
+        for row in rows.values():
+            before = {item["type"] for item in row.conditions} & {"executor-queue", "executor-starting"}
+            assert not before or (row.phase == "starting" and row.handle is not None)
+            if row.phase == "running":
+                assert row.handle is not None
+                assert not any(map(is_counted, row.handle["nodes"]))
+        for use in uses:
+            if use.ended_at is not None:
+                assert use.started_at <= use.ended_at
+                assert not use.pending
+            elif rows[use.job_id].phase in ("starting", "running"):
+                assert use.pending == (rows[use.job_id].phase == "starting")
 
 
-def test_no_history_breaks_the_ledger_on_postgres(postgres_server: PostgresServer, postgres_template: str) -> None:
+def run_histories(machine: Callable[[], LedgerMachine], how: settings) -> None:
+    """Whatever makes a machine will do, though the annotation there names its class alone."""
+    run_state_machine_as_test(cast("type[LedgerMachine]", machine), settings=how)
+
+
+@pytest.mark.parametrize("kind", [LedgerMachine, QueueOutThere])
+def test_no_history_breaks_the_ledger_on_sqlite(
+    kind: type[LedgerMachine], sqlite_template: Path, tmp_path: Path
+) -> None:
+    def on_sqlite() -> LedgerMachine:
+        file = tmp_path / f"{uuid.uuid4().hex}.db"
+        shutil.copy(sqlite_template, file)
+        return kind(f"sqlite+aiosqlite:///{file}")
+
+    run_histories(on_sqlite, HISTORIES if kind is LedgerMachine else FEWER)
+
+
+@pytest.mark.parametrize("kind", [LedgerMachine, QueueOutThere])
+def test_no_history_breaks_the_ledger_on_postgres(
+    kind: type[LedgerMachine], postgres_server: PostgresServer, postgres_template: str
+) -> None:
     names: list[str] = []
 
-    class OnPostgres(LedgerMachine):
-        def __init__(self) -> None:
-            names.append(f"machine_{uuid.uuid4().hex}")
-            postgres_server.create(names[-1], postgres_template)
-            super().__init__(postgres_server.url(names[-1]))
+    def on_postgres() -> LedgerMachine:
+        names.append(f"machine_{uuid.uuid4().hex}")
+        postgres_server.create(names[-1], postgres_template)
+        return kind(postgres_server.url(names[-1]))
 
     try:
-        run_state_machine_as_test(OnPostgres, settings=ON_POSTGRES)
+        run_histories(on_postgres, FEWER if kind is LedgerMachine else FEWEST)
     finally:
         for name in names:
             postgres_server.drop(name)
