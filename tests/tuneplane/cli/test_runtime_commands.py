@@ -34,7 +34,9 @@ def test_the_list_shows_what_runs_and_then_the_line_to_add(tp: Tp, signed_in: Sc
         hint="add\x1b sif: /path/to/x.sif",
     )
     problem = {"where": "/etc/runtimes.yaml:3", "text": "unknown key “sfi”", "hint": "did you mean “sif”?"}
-    items = [runtime("trl-1.16"), cannot, runtime("any-1", images=[], image=None, source="catalog")]
+    away = {"form": "sif", "image": "/data/x.sif", "present": False, "line": 9}
+    bare = runtime("any-1", images=[away], image=None, source="catalog")
+    items = [runtime("trl-1.16"), cannot, bare]
     found = {"executor": "slurm", "form": "sif", "file": "/etc/runtimes.yaml", "problems": [problem], "items": items}
     signed_in.server.answers[f"{API}/runtimes"] = as_json(found)
     out = tp("admin", "runtime", "ls").out
@@ -46,5 +48,6 @@ def test_the_list_shows_what_runs_and_then_the_line_to_add(tp: Tp, signed_in: Sc
     assert "verl-0.9: only as oci" in out
     assert "sif: /path/to/x.sif" in out
     assert "/etc/runtimes.yaml:3: unknown key “sfi”" in out
+    assert "any-1: /data/x.sif is not there on the console's machine (line 9" in out
     assert "\x1b" not in out
     assert tp("admin", "runtime", "ls", "--json").json == found

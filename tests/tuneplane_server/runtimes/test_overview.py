@@ -91,6 +91,7 @@ async def _shown(browser: Browser, file: Path) -> None:
     assert 'data-runtime="trl-1.16" data-usable="yes"' in text
     assert 'data-runtime="verl-0.9" data-usable="no"' in text
     assert "sif: /path/to/verl-0.9.sif" in text
+    assert "from TUNEPLANE_IMAGE_*" in text
     assert "data-registry-problems" not in text
     spoil(file)
     text = (await browser.get("/runtimes")).text

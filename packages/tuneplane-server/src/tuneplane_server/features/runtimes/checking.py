@@ -72,11 +72,14 @@ def _without(registry: Registry, form: ImageForm, settings: Settings, frameworks
     missing = sorted(set(_unnamed(frameworks, settings)) - named)
     if not missing:
         return []
-    text = _("runtimes of the catalog that cannot run here, since no {form} is known: {names}").format(
-        form=form, names=", ".join(missing[:MAX_SHOWN])
-    )
+    count = len(frameworks) - len(missing)
+    text = ngettext(
+        "{count} runtime of the catalog can run here; no {form} is known for: {names}",
+        "{count} runtimes of the catalog can run here; no {form} is known for: {names}",
+        count,
+    ).format(count=count, form=form, names=", ".join(missing[:MAX_SHOWN]))
     hint = _("the page of the runtimes, and tp admin runtime ls, show the line to add for each of them")
-    return [Finding("runtime-missing", "info", text, hint)]
+    return [Finding("runtime-missing", "info" if count else "warning", text, hint)]
 
 
 def _unnamed(frameworks: Mapping[str, str], settings: Settings) -> list[str]:

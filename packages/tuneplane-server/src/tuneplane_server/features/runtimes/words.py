@@ -25,7 +25,7 @@ def other_form(runtime: RegisteredRuntime, form: ImageForm, file: Path | None) -
             where=where, runtime_id=runtime.runtime_id, line=f"{form}: {example(runtime.runtime_id, form)}"
         )
     made = _made_from(runtime, form)
-    return message, f"{hint}; {made}" if made else hint
+    return message, _both(hint, made) if made else hint
 
 
 def unknown(runtime_id: str, form: ImageForm, settings: Settings, variable: str) -> tuple[str, str]:
@@ -34,8 +34,8 @@ def unknown(runtime_id: str, form: ImageForm, settings: Settings, variable: str)
     if form == "environment":
         message = _("no environment is known for the runtime {runtime_id}").format(runtime_id=runtime_id)
     elif form in _SLURM_FORMS:
-        message = _("the runtime {runtime_id} is not there as {wanted}, which is what this console runs").format(
-            runtime_id=runtime_id, wanted=_what(form)
+        message = _("this console runs {wanted}, and none is known for the runtime {runtime_id}").format(
+            wanted=_what(form), runtime_id=runtime_id
         )
     line = f"{runtime_id}: {{{form}: {example(runtime_id, form)}}}"
     if settings.runtime_registry_file is not None:
@@ -72,7 +72,7 @@ def does_not_fit(where: str, image: str, form: ImageForm) -> tuple[str, str]:
         hint = _("give the absolute path of a file that ends in {endings}, as the compute nodes see it").format(
             endings=", ".join(FILE_ENDINGS[form])
         )
-    return message, hint + "; " + _("TUNEPLANE_SLURM_CONTAINER on the console decides which form it is")
+    return message, _both(hint, _("TUNEPLANE_SLURM_CONTAINER on the console decides which form it is"))
 
 
 def other_architecture(runtime_id: str, wanted: str, have: list[str], file: Path | None) -> tuple[str, str]:
@@ -93,6 +93,10 @@ def example(runtime_id: str, form: ImageForm) -> str:
         return f"registry.example.org/{runtime_id}:1"
     endings = FILE_ENDINGS.get(form)
     return f"/path/to/{runtime_id}{endings[0] if endings else ''}"
+
+
+def _both(first: str, second: str) -> str:
+    return _("{first}; {second}").format(first=first, second=second)
 
 
 def _what(form: ImageForm) -> str:

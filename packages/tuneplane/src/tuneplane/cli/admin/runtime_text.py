@@ -15,6 +15,7 @@ def runtimes_text(found: RuntimeList) -> str:
     columns = [_("RUNTIME"), _("CAN RUN"), _("FORMS"), _("ARCHITECTURE"), _("IMAGE"), _("FROM")]
     text = f"{clean(head)}\n{table(columns, map(_row, found['items']))}"
     text += "".join(f"\n{_why(runtime)}" for runtime in found["items"] if not runtime["usable"])
+    text += "".join(f"\n{line}" for runtime in found["items"] for line in _absent(runtime))
     return text + "".join(f"\n{_problem(problem)}" for problem in found.get("problems") or [])
 
 
@@ -44,6 +45,18 @@ def _why(runtime: Runtime) -> str:
     hint = runtime.get("hint")
     said = f"{runtime['runtime_id']}: {runtime.get('why', '')}"
     return clean(f"{said}\n  {hint}" if hint else said, keep_lines=True) + "\n"
+
+
+def _absent(runtime: Runtime) -> list[str]:
+    """Paths that the console's own machine does not have; the machines of the jobs may."""
+    return [
+        _("{runtime_id}: {path} is not there on the console's machine (line {line} of the registry file)").format(
+            runtime_id=clean(runtime["runtime_id"]), path=clean(image["image"]), line=image.get("line", 0)
+        )
+        + "\n"
+        for image in runtime.get("images") or []
+        if image.get("present") is False
+    ]
 
 
 def _problem(problem: RegistryProblem) -> str:
