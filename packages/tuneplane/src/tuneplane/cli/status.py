@@ -68,7 +68,7 @@ def _quota(console: Console, project: str | None) -> OwnQuota | None:
 def _machines(console: Console) -> list[dict[str, Any]]:
     """Empty when the console is too old to measure them."""
     try:
-        return console.hardware().get("nodes") or []
+        return list(console.machines())
     except NotFoundError:
         return []
 

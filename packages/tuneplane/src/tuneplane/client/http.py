@@ -101,8 +101,18 @@ class Console:
         except ValueError:
             raise odd(self.server, _("a file that it sends is not base64")) from None
 
-    def hardware(self) -> types.Hardware:
-        return self._get("/hardware", types.Hardware)
+    def hardware(self, *, cursor: str | None = None, limit: int = 1) -> types.Hardware:
+        """The profiles, and a page of the machines."""
+        return self._get("/hardware", types.Hardware, {"cursor": cursor, "limit": limit})
+
+    def machines(self) -> Iterator[dict[str, Any]]:
+        """All of them, with their newest figures. None when the console is too old to tell of any."""
+
+        def page(cursor: str | None) -> dict[str, Any]:
+            answer = self.hardware(cursor=cursor, limit=200)
+            return {"items": answer.get("nodes") or [], "next_cursor": answer.get("next_cursor")}
+
+        return self._pages(page)
 
     def job_hardware(self, job: str) -> types.JobHardware:
         """The newest figures of a run's machines and cards; the curves only in outline."""

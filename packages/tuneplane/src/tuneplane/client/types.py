@@ -114,8 +114,11 @@ class HardwareProfile(TypedDict):
 
 
 class Hardware(TypedDict):
+    """`next_cursor`: of the nodes, where there are more of them."""
+
     profiles: list[HardwareProfile]
     nodes: NotRequired[list[dict[str, Any]]]
+    next_cursor: NotRequired[str | None]
     capabilities: NotRequired[dict[str, Any]]
 
 

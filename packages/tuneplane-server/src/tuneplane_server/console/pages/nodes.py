@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Form, Request
 from starlette.responses import RedirectResponse, Response
 
 from tuneplane_server.console.pages.admin import administrator
 from tuneplane_server.console.pages.reader import Reader, services_of
+from tuneplane_server.console.views.hardware import place_of
 from tuneplane_server.features.accounts.deps import client_address
 
 router = APIRouter(include_in_schema=False, prefix="/admin/nodes/{name}", dependencies=[Depends(administrator)])
@@ -18,19 +18,19 @@ router = APIRouter(include_in_schema=False, prefix="/admin/nodes/{name}", depend
 @router.post("/cordon")
 async def cordon(request: Request, reader: Reader, name: str) -> Response:
     await services_of(request).nodes.cordon(name, reader.username, client_address(request))
-    return _to_node(name)
+    return await _to_node(request, name)
 
 
 @router.post("/drain")
 async def drain(request: Request, reader: Reader, name: str) -> Response:
     await services_of(request).nodes.drain(name, reader.username, client_address(request))
-    return _to_node(name)
+    return await _to_node(request, name)
 
 
 @router.post("/uncordon")
 async def uncordon(request: Request, reader: Reader, name: str) -> Response:
     await services_of(request).nodes.uncordon(name, reader.username, client_address(request))
-    return _to_node(name)
+    return await _to_node(request, name)
 
 
 @router.post("/remove")
@@ -42,5 +42,6 @@ async def remove(
     return RedirectResponse("/hardware", 303)
 
 
-def _to_node(name: str) -> Response:
-    return RedirectResponse(f"/hardware#node-{quote(name, safe='')}", 303)
+async def _to_node(request: Request, name: str) -> Response:
+    names = {node.name for node in await services_of(request).nodes.list()}
+    return RedirectResponse(place_of(name, names), 303)

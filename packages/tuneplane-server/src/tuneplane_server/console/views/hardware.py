@@ -2,11 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 GB = 10**9
+SHOWN = 50  # machines of a page
+
+
+@dataclass(frozen=True)
+class Others:
+    """Where the machines are that a page does not show: links, empty where there are none."""
+
+    count: int
+    before: str
+    after: str
+
+
+def page(names: Collection[str], first: str) -> tuple[list[str], Others]:
+    """The machines to show, those from `first` on; where the others are."""
+    ordered = sorted(names)
+    start = bisect_left(ordered, first)
+    if start and start + SHOWN > len(ordered):
+        start = max(0, len(ordered) - SHOWN)  # the last page is a full one
+    before = ordered[max(0, start - SHOWN)] if start else ""
+    after = ordered[start + SHOWN] if start + SHOWN < len(ordered) else ""
+    return ordered[start : start + SHOWN], Others(len(ordered), before and place(before), after and place(after))
+
+
+def place(first: str) -> str:
+    """The page that shows the machines from that one on."""
+    return "/hardware" + (f"?from={quote(first, safe='')}" if first else "")
+
+
+def place_of(name: str, names: Collection[str]) -> str:
+    """Where a machine is shown: on the first page without naming one."""
+    first = "" if sorted(names)[:SHOWN].count(name) or name not in names else name
+    return f"{place(first)}#node-{quote(name, safe='')}"
 
 
 def nodes(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tuneplane_server.console.i18n import _
 from tuneplane_server.domain.line import Live
-from tuneplane_server.domain.placement import PoolRequest
+from tuneplane_server.domain.placement import Hold, PoolRequest
 from tuneplane_server.executors.port import GpuInfo, NodeInfo
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.passed_on import PassedOn
@@ -29,10 +29,15 @@ def passed_on(passed: Sequence[PassedOn], reader: Principal) -> list[dict[str, A
     return [_passed(item, mine=may_see(reader, item)) for item in passed]
 
 
-def machines(made: PlanOf, reader: Principal) -> list[dict[str, Any]]:
-    """Each machine: its cards with their places in the picture, and who holds what of it."""
+def machines(made: PlanOf, reader: Principal, names: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """Each machine (of these names; None: of all): its cards with their places in the picture, and who holds what of it."""
     colours = {live.job_id: f"run-{index % COLOURS + 1}" for index, live in enumerate(made.live)}
-    return [_machine(node, made.live, colours, reader) for node in made.nodes]
+    held: dict[str, list[tuple[Live, Hold]]] = {}
+    for run in made.live:
+        for hold in run.holds:
+            held.setdefault(hold.node, []).append((run, hold))
+    shown = [node for node in made.nodes if names is None or node.name in names]
+    return [_machine(node, held.get(node.name, []), colours, reader) for node in shown]
 
 
 def _row(made: PlanOf, entry: Entry) -> dict[str, Any]:
@@ -65,8 +70,9 @@ def _passed(passed: PassedOn, *, mine: bool) -> dict[str, Any]:
     }
 
 
-def _machine(node: NodeInfo, live: Sequence[Live], colours: dict[str, str], reader: Principal) -> dict[str, Any]:
-    held = [(run, hold) for run in live for hold in run.holds if hold.node == node.name]
+def _machine(
+    node: NodeInfo, held: Sequence[tuple[Live, Hold]], colours: dict[str, str], reader: Principal
+) -> dict[str, Any]:
     by_card = {index: run for run, hold in held for index in hold.gpus}
     gpus = sorted(node.gpus, key=lambda gpu: gpu.index)
     if node.gpus_used is None:

@@ -27,6 +27,7 @@ from tuneplane_server.domain.placement import Assignment
 from tuneplane_server.features.hardware.tables import CpuHoldRow, GpuHoldRow, GpuUseRow
 
 DAY_SECONDS = 86_400
+NODES_AT_ONCE = 500  # below every database's limit of parameters
 USES_AT_ONCE = 500  # what one statement brings is worked on without a break
 
 # Placement decides on what is free, so two consoles decide one after the other.
@@ -86,15 +87,15 @@ async def release(session: AsyncSession, job_id: str, attempt: int) -> None:
         await session.execute(delete(table).where(table.job_id == job_id, table.attempt == attempt))
 
 
-async def holders(session: AsyncSession) -> list[GpuHoldRow]:
-    return list(await session.scalars(select(GpuHoldRow).order_by(GpuHoldRow.node, GpuHoldRow.gpu_index)))
-
-
-async def holders_on(session: AsyncSession, node: str) -> dict[int, tuple[str, int]]:
-    """Card of the node -> (run, attempt) that holds it."""
+async def holders(session: AsyncSession, nodes: Sequence[str]) -> dict[tuple[str, int], str]:
+    """(node, card) -> run that holds it, of these nodes."""
     gpu: Any = GpuHoldRow.__table__.c
-    query = select(gpu.gpu_index, gpu.job_id, gpu.attempt).where(gpu.node == node)
-    return {index: (job_id, attempt) for index, job_id, attempt in await session.execute(query)}
+    found: dict[tuple[str, int], str] = {}
+    for start in range(0, len(nodes), NODES_AT_ONCE):
+        some = gpu.node.in_(nodes[start : start + NODES_AT_ONCE])
+        rows = await session.execute(select(gpu.node, gpu.gpu_index, gpu.job_id).where(some))
+        found |= {(node, index): job_id for node, index, job_id in rows}
+    return found
 
 
 type HoldRow = tuple[str, int, str, datetime, int | None, float, float]

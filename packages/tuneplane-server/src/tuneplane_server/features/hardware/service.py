@@ -250,11 +250,10 @@ class HardwareService:
         wanted = {pool.profile for pool in pools if pool.gpus_per_node}
         return any(gpu.simulated for node in await self.nodes() for gpu in node.gpus if gpu.profile in wanted)
 
-    async def overview(self, latest: Mapping[str, Mapping[str, Latest]] = {}) -> dict[str, Any]:
-        """What `GET /hardware` answers, without the capabilities. `latest`: `HardwareFigures.latest`."""
-        nodes = await self.nodes()
+    async def overview(self, nodes: Sequence[NodeInfo], latest: Mapping[str, Mapping[str, Latest]]) -> dict[str, Any]:
+        """What `GET /hardware` says of these nodes, and the profiles of all. `latest`: `HardwareFigures.latest`."""
         async with self._database.session() as session:
-            holders = {(row.node, row.gpu_index): row.job_id for row in await repo.holders(session)}
+            holders = await repo.holders(session, [node.name for node in nodes])
         return {
             "profiles": [vars(profile) for profile in await self.profiles()],
             "nodes": [_node_view(node, holders, latest.get(node.name, {})) for node in nodes],

@@ -108,8 +108,8 @@ class NodeList(BaseModel):
     refused: list[StrangerView]
 
 
-def node_view(node: Node, held: Sequence[HeldByAttempt]) -> NodeView:
-    runs = _runs_on(node.name, held)
+def node_view(node: Node, runs: Sequence[HolderView]) -> NodeView:
+    """`runs`: what `runs_by_node` found there."""
     holder = {index: run.job_id for run in runs for index in run.gpus}
     return NodeView(
         name=node.name,
@@ -143,7 +143,7 @@ def node_view(node: Node, held: Sequence[HeldByAttempt]) -> NodeView:
             )
             for gpu in node.inventory.gpus
         ],
-        runs=runs,
+        runs=list(runs),
         fences=[FenceView(job_id=f.job_id, attempt=f.attempt, since=f.created_at) for f in node.fences],
         findings=[FindingView.model_validate(known_finding(found), from_attributes=True) for found in node.findings],
     )
@@ -163,17 +163,17 @@ def problem_view(problem: NodeProblem) -> ProblemView:
     return ProblemView(code=problem.code, text=problem_text(problem), hint=problem_hint(problem), detail=problem.detail)
 
 
-def _runs_on(node: str, held: Sequence[HeldByAttempt]) -> list[HolderView]:
-    return [
-        HolderView(
-            job_id=item.job_id,
-            attempt=item.attempt,
-            gpus=sorted(hold.gpus),
-            cpus=hold.cpus,
-            memory_gb=hold.memory_gb,
-            since=item.since,
-        )
-        for item in held
-        for hold in item.holds
-        if hold.node == node
-    ]
+def runs_by_node(held: Sequence[HeldByAttempt]) -> dict[str, list[HolderView]]:
+    found: dict[str, list[HolderView]] = {}
+    for item in held:
+        for hold in item.holds:
+            view = HolderView(
+                job_id=item.job_id,
+                attempt=item.attempt,
+                gpus=sorted(hold.gpus),
+                cpus=hold.cpus,
+                memory_gb=hold.memory_gb,
+                since=item.since,
+            )
+            found.setdefault(hold.node, []).append(view)
+    return found
