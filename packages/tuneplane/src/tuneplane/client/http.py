@@ -106,13 +106,10 @@ class Console:
         return self._get("/hardware", types.Hardware, {"cursor": cursor, "limit": limit})
 
     def machines(self) -> Iterator[dict[str, Any]]:
-        """All of them, with their newest figures. None when the console is too old to tell of any."""
-
-        def page(cursor: str | None) -> dict[str, Any]:
-            answer = self.hardware(cursor=cursor, limit=200)
-            return {"items": answer.get("nodes") or [], "next_cursor": answer.get("next_cursor")}
-
-        return self._pages(page)
+        """All of them, with their newest figures; none where the console is too old to tell of any."""
+        return self._pages(
+            lambda cursor: {**(page := self.hardware(cursor=cursor, limit=200)), "items": page.get("nodes") or []}
+        )
 
     def job_hardware(self, job: str) -> types.JobHardware:
         """The newest figures of a run's machines and cards; the curves only in outline."""
