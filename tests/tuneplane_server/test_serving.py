@@ -244,6 +244,8 @@ def test_a_bad_runtime_registry_refuses_the_start_with_every_line_and_doctor_say
         assert f"{file}:3: unknown key “siff”" in said
         assert "did you mean “sif”?" in said
         assert "Traceback" not in result.stdout + result.stderr
+    half = operator.run("doctor", **bad, TUNEPLANE_EXECUTOR="slurm").stdout
+    assert f"{file}:2: " in half, "also while other things are missing"
     chinese = operator.run("serve", **bad, TUNEPLANE_LANG="zh-Hans").stderr
     assert f"{file}:2: " in chinese
     assert "neither a tag" not in chinese

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +176,19 @@ async def test_without_a_setting_slurms_default_partition_counts(harness: Harnes
     assert await refusals(harness, ada, CPU) == []
     (refusal,) = await refusals(harness, ada, CPU | {"nodes": 2})
     assert "the partition small has 1 of them" in refusal.message
+
+
+@settings(SLURM_PARTITION="")
+async def test_where_slurm_does_not_say_which_partition_is_its_default_any_may_be(
+    harness: Harness, ada: Principal
+) -> None:
+    """As on 24.11."""
+    cluster = harness.scripted
+    assert isinstance(cluster, Cluster)
+    cluster.partitions = [replace(partition, default=False) for partition in cluster.partitions]
+    assert await refusals(harness, ada, gpus(8, 3), limits={"max_duration": 36000}) == []
+    (refusal,) = await refusals(harness, ada, gpus(8, 4))
+    assert "the partition (Slurm's default) has 3 of them" in refusal.message
 
 
 async def test_two_pools_that_fit_alone_and_not_together(harness: Harness, ada: Principal) -> None:

@@ -31,7 +31,7 @@ LEAST_FREE_GB = 5
 async def examine(settings: Settings) -> list[Finding]:
     """All findings; one that fails does not hide the others. Changes nothing but a probe file that it removes."""
     services = Services(settings)
-    jobs = (_executor, _runtimes, _addresses) if (missing := _not_startable(services)) is None else ()
+    jobs = (_executor, _runtimes, _addresses) if (missing := _not_startable(services)) is None else (_registry,)
     checks: tuple[Callable[[Services], Awaitable[list[Finding]]], ...] = (
         _variables,
         _catalog,
@@ -188,6 +188,11 @@ async def _executor(services: Services) -> list[Finding]:
         return []  # which nodes there are is in the database, and `_database` says what is wrong with that
     finally:
         await executor.close()
+
+
+async def _registry(services: Services) -> list[Finding]:
+    """The file alone, while nothing says which form of it counts."""
+    return await registry_findings(services.registry, services.settings, "oci", {})
 
 
 async def _runtimes(services: Services) -> list[Finding]:
