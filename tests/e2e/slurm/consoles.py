@@ -23,6 +23,7 @@ def slurm_settings(cluster: SlurmCluster, images: Mapping[str, Path] | None = No
         "TUNEPLANE_SLURM_TOKEN_FILE": str(cluster.token_file),
         "TUNEPLANE_SLURM_CONTAINER": "apptainer",
         "TUNEPLANE_SIMULATED_GPUS": "h200:8",  # what it says is not read: the cards are those that Slurm has, all invented
+        "TUNEPLANE_CONTAINER_MOUNTS": f"{controls(cluster)}:{controls(cluster)}:ro",
         "TUNEPLANE_IMAGE_CUSTOM": str(cluster.image("custom.sif", SYSTEM)),
     }
     if images:
@@ -31,6 +32,13 @@ def slurm_settings(cluster: SlurmCluster, images: Mapping[str, Path] | None = No
         registry.write_text("".join(["runtimes:\n", *lines]))
         settings["TUNEPLANE_RUNTIME_REGISTRY_FILE"] = str(registry)
     return settings | more
+
+
+def controls(cluster: SlurmCluster) -> Path:
+    """A folder that jobs see beside the storage root, where a test puts what they wait for."""
+    folder = cluster.folder / "controls"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @contextmanager
