@@ -117,6 +117,7 @@ def build_roles(services: Services) -> BackgroundRoles:
     joining = () if services.agent_token is None else (_joiner(services, services.agent_token),)
     roles: tuple[Role, ...] = (
         *joining,
+        *_slurm_watch(services),
         placer,
         launcher,
         observer,
@@ -143,6 +144,19 @@ def _joiner(services: Services, token: AgentToken) -> Role:
     connect = partial(NodeClient, token=token, ca_file=services.settings.agent_ca_file)
     identity = StorageIdentity(services.settings.storage_root)
     return Joiner(services.clock, services.nodes, identity, connect, services.findings)
+
+
+def _slurm_watch(services: Services) -> tuple[Role, ...]:
+    """Its imports are of consoles with Slurm alone."""
+    if services.slurm is None:
+        return ()
+    from tuneplane_server.background.slurm_watch import SlurmWatch
+    from tuneplane_server.executors.slurm.executor import SlurmExecutor
+
+    executor = services.executor
+    if not isinstance(executor, SlurmExecutor):  # given by a test
+        return ()
+    return (SlurmWatch(services.clock, executor.client, services.slurm, services.findings),)
 
 
 async def _watch_policy(services: Services) -> WatchPolicy:

@@ -13,6 +13,9 @@ DISK_LOW = "disk-low"
 NODES_UNREACHABLE = "nodes-unreachable"
 NODES_REFUSED = "nodes-refused"
 RUNTIME_REGISTRY = "runtime-registry"
+SLURM_UNREACHABLE = "slurm-unreachable"
+SLURM_TOKEN = "slurm-token"  # noqa: S105 - a code
+SLURM_TOKEN_EXPIRING = "slurm-token-expiring"  # noqa: S105 - a code
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,26 @@ FINDINGS: dict[str, FindingText] = {
         N_("The runtime registry was changed and cannot be used ({where}); what it said before goes on to count."),
         N_(
             "The page of the runtimes and tuneplane-server doctor say what is wrong; once it is mended, it counts by itself."
+        ),
+    ),
+    SLURM_UNREACHABLE: FindingText(
+        N_("Slurm cannot be asked. What runs goes on and reports; nothing new begins, and no end is seen."),
+        N_(
+            "tuneplane-server doctor says why; see whether slurmrestd and slurmctld run and TUNEPLANE_SLURM_URL leads there."
+        ),
+    ),
+    SLURM_TOKEN: FindingText(
+        N_(
+            "Slurm does not take the console's token. What runs goes on and reports; nothing new begins, and no end is seen."
+        ),
+        N_(
+            "See whether whatever renews the file in TUNEPLANE_SLURM_TOKEN_FILE still does; a fresh one counts by itself."
+        ),
+    ),
+    SLURM_TOKEN_EXPIRING: FindingText(
+        N_("The console's token for Slurm expires at {when} and has not been renewed."),
+        N_(
+            "See whether whatever renews the file in TUNEPLANE_SLURM_TOKEN_FILE still does; a fresh one counts by itself."
         ),
     ),
 }

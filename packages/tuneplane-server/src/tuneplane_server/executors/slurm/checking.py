@@ -38,10 +38,15 @@ LOCAL_FILESYSTEMS = frozenset(
 _AWAY = frozenset({"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "NOT_RESPONDING", "MAINT", "POWERED_DOWN", "FUTURE"})  # fmt: skip
 
 
-class Cluster(Protocol):
-    """What is asked here of a `SlurmClient`."""
+class HealthAsked(Protocol):
+    """Of a `SlurmClient`."""
 
     async def health(self) -> Health: ...
+
+
+class Cluster(HealthAsked, Protocol):
+    """What is asked here of a `SlurmClient`."""
+
     async def partitions(self) -> list[Partition]: ...
     async def nodes(self) -> list[SlurmNode]: ...
     async def reservations(self) -> list[str]: ...
@@ -53,13 +58,9 @@ async def findings(
 ) -> list[Finding]:
     """`client` is open. `now`: for the token's expiry."""
     now = now or datetime.now(UTC)
-    try:
-        health = await client.health()
-    except SlurmError as error:
-        return [problem(error, slurm, now)]
-    found = [*_version(health, slurm), *token_findings(health, slurm, now)]
-    if not health.controllers_up:
-        return [*found, _no_controller(health, slurm)]
+    health, found = await health_findings(client, slurm, now)
+    if health is None or not health.controllers_up:
+        return found
     try:
         partitions, nodes = await client.partitions(), await client.nodes()
     except SlurmError as error:
@@ -70,6 +71,18 @@ async def findings(
         *await _bookings(client, slurm),
         *await _storage(storage_root, nodes),
     ]
+
+
+async def health_findings(
+    client: HealthAsked, slurm: SlurmSettings, now: datetime
+) -> tuple[Health | None, list[Finding]]:
+    """Whether Slurm can be asked at all, and how long the token lasts. None: nobody could be asked."""
+    try:
+        health = await client.health()
+    except SlurmError as error:
+        return None, [problem(error, slurm, now)]
+    found = [*_version(health, slurm), *token_findings(health, slurm, now)]
+    return health, found if health.controllers_up else [*found, _no_controller()]
 
 
 def problem(error: SlurmError, slurm: SlurmSettings, now: datetime) -> Finding:
@@ -135,7 +148,7 @@ def _version(health: Health, slurm: SlurmSettings) -> Iterator[Finding]:
     yield Finding("slurm", "info", text)
 
 
-def _no_controller(health: Health, slurm: SlurmSettings) -> Finding:
+def _no_controller() -> Finding:
     text = _("slurmrestd answers, and no slurmctld answers it")
     hint = _("start slurmctld; while it is away nothing new starts, and what runs goes on")
     detail = _("a bad token looks the same on some versions: check TUNEPLANE_SLURM_USER and its token too")
