@@ -40,7 +40,7 @@ def _ask(made: Draft, given: dict[str, Any], server: str | None) -> tuple[DryRun
     """(what admission says, or why nobody was asked)."""
     try:
         with console_for(choose(server)) as console:
-            shape(made, given, list(console.hardware()["profiles"]))
+            shape(made, given, console.hardware())
             return ask_admission(console, made), ""
     except ConsoleError as error:
         if made.pools is None:

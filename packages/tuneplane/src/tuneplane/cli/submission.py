@@ -10,7 +10,7 @@ import secrets
 import sys
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any
 
 from tuneplane.cli.catalogs import compare_catalogs
@@ -33,7 +33,7 @@ from tuneplane.recipes.needs import missing_inputs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tuneplane.client.types import DryRun, Job
+    from tuneplane.client.types import DryRun, Hardware, Job
 
 LOCK_CODES = frozenset({"lock-tampered", "lock-stale", "lock-runtime-changed", "runtime-removed"})
 
@@ -99,11 +99,23 @@ def _missing_url(checked: Checked, options: SubmitOptions, given: dict[str, Any]
     ]
 
 
-def shape(made: Draft, given: dict[str, Any], hardware: list[Any] | None) -> None:
-    """Work out the pools; `hardware`: the console's profiles, None without a console."""
-    pools, refusals = make_pools(given["profile"], hardware, cpus=given["cpus"], memory_gb=given["memory_gb"])
-    made.refusals += refusals
+def shape(made: Draft, given: dict[str, Any], hardware: Hardware | None) -> None:
+    """Work out the pools; `hardware`: the console's, None without a console."""
+    profiles = None if hardware is None else hardware["profiles"]
+    pools, refusals = make_pools(given["profile"], profiles, cpus=given["cpus"], memory_gb=given["memory_gb"])
+    made.refusals += [_with_setting(refusal, hardware) for refusal in refusals]
     made.pools = None if refusals else pools
+
+
+def _with_setting(refusal: Refusal, hardware: Hardware | None) -> Refusal:
+    """What Slurm's partitions have depends on a setting of the console, which says so itself only where it is asked."""
+    executor = ((hardware or {}).get("capabilities") or {}).get("executor")
+    if executor != "slurm" or refusal.code not in ("profile-unknown", "pool-impossible"):
+        return refusal
+    said = _("{hint}; TUNEPLANE_SLURM_PARTITION on the console decides which partitions count").format(
+        hint=refusal.hint
+    )
+    return replace(refusal, hint=said)
 
 
 def jobspec(made: Draft, pools: Pools | None = None, lock: dict[str, Any] | None = None) -> dict[str, Any] | None:

@@ -71,7 +71,7 @@ def _console(made: Draft, given: dict[str, Any]) -> Iterator[Console]:
     try:
         console = console_for(choose(given["server"]))
         with console:
-            shape(made, given, list(console.hardware()["profiles"]))
+            shape(made, given, console.hardware())
             yield console
     except ConsoleError:
         if made.pools is None:

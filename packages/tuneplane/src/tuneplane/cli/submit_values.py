@@ -111,7 +111,12 @@ class Values:
         if plain and (text.startswith("/") or "@sha256:" in text or ":" in text.rsplit("/", 1)[-1]):
             return text
         message = _("--image {text}: this is no image with a tag or digest").format(text=text[:200])
-        self._refuse("spec-invalid", "spec.framework.image", message, _("write name:tag or name@sha256:<digest>"))
+        self._refuse(
+            "spec-invalid",
+            "spec.framework.image",
+            message,
+            _("write name:tag, name@sha256:<digest>, or the absolute path of an image file"),
+        )
         return None
 
     def url(self, text: str | None) -> str | None:

@@ -44,7 +44,7 @@ def dry_run(made: Draft, found: Wanted, given: dict[str, Any]) -> None:
 def _ask(made: Draft, found: Wanted, given: dict[str, Any]) -> tuple[SweepDryRun | None, str]:
     try:
         with sweeps_for(choose(given["server"])) as console:
-            shape(made, given, list(console.hardware()["profiles"]))
+            shape(made, given, console.hardware())
             return ask_console(console, made, found), ""
     except ConsoleError as error:
         if made.pools is None:

@@ -77,7 +77,7 @@ def _console(made: Draft, given: dict[str, Any]) -> Iterator[SweepConsole]:
     """The console, the pools shaped by its hardware. Without one, what is wrong here still comes first."""
     try:
         with sweeps_for(choose(given["server"])) as console:
-            shape(made, given, list(console.hardware()["profiles"]))
+            shape(made, given, console.hardware())
             yield console
     except ConsoleError:
         if made.pools is None:
