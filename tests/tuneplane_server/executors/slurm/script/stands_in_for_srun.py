@@ -29,8 +29,15 @@ def main() -> int:
     exported = options["--export"].split(",")
     environment = {name: os.environ[name] for name in exported if name in os.environ}
     environment |= {name: value for name, value in os.environ.items() if name.startswith(("SLURM_", "STAND_"))}
-    machine = int(options.get("--het-group", "0")) * 100 + int(options["--relative"])
-    environment |= {"SLURMD_NODENAME": f"n{machine}", "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.7", "SLURM_STEP_ID": "0"}
+    environment |= {"SLURM_LAUNCH_NODE_IPADDR": "10.0.0.7", "SLURM_STEP_ID": "0"}
+    if "tuneplane" not in arguments:  # the step that asks every machine of a component for its name
+        for index in reversed(range(int(options["--nodes"]))):
+            name = f"n{int(options.get('--het-group', '0')) * 100 + index}"
+            subprocess.run(
+                arguments, env={**environment, "SLURM_NODEID": str(index), "SLURMD_NODENAME": name}, check=True
+            )
+        return 0
+    environment["SLURMD_NODENAME"] = options.get("--nodelist", "n0")
     wanted = options.get("--gres", "none").rpartition(":")[2]
     given = int(os.environ.get("STAND_GPUS", wanted if wanted.isdigit() else "0"))
     environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(given))) or "NoDevFiles"

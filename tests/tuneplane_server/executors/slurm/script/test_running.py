@@ -78,8 +78,8 @@ def test_ranks_count_through_the_parts(job: Job) -> None:
     assert {item["TUNEPLANE_MAIN_PROCESS_IP"] for item in seen} == {"10.0.0.7"}
     assert len({item["TUNEPLANE_MAIN_PROCESS_PORT"] for item in seen}) == 1
     assert [item["CUDA_VISIBLE_DEVICES"].count(",") + 1 for item in seen] == [8, 8, 4]
-    places = [(call["options"]["--het-group"], call["options"]["--relative"]) for call in job.srun_calls()]
-    assert places == [("0", "0"), ("0", "1"), ("1", "0")]
+    places = [(call["options"]["--het-group"], call["options"]["--nodelist"]) for call in job.srun_calls()]
+    assert places == [("0", "n0"), ("0", "n1"), ("1", "n100")]
     assert ["--nv"] in job.container(2)["options"]
 
 

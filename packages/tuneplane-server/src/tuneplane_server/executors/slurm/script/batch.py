@@ -89,11 +89,27 @@ start() {
 }
 """
 
-# What machine 1 sees as the address of this one is what all can use: its own name may resolve to 127.0.1.1 here.
-_ADDRESS = """\
-@IP_NAME@=$(timeout 120 srun --nodes=1 --ntasks=1 @SECOND@ --overlap --gres=none --mpi=none --input=none --export=NONE \\
-  /bin/sh -c 'printf "%s\\n" "$SLURM_LAUNCH_NODE_IPADDR"' 2>/dev/null | tail -n 1)
-case $@IP_NAME@ in ''|*[!0-9a-fA-F.:]*) refuse "launch-failed: no step can be started on machine 1, or it does not know the address of $node" ;; esac
+# Which machine is which: `--relative` only leaves out those before it, and Slurm then takes whichever is idle. What machine 1 sees as
+# the address of this one is what all can use: its own name may resolve to 127.0.1.1 here.
+_FIND_MACHINES = """\
+: >nodes
+# look MACHINES OPTION…
+look() {
+  count=$1; shift
+  timeout 300 srun --nodes="$count" --ntasks="$count" --ntasks-per-node=1 --overlap --gres=none --mpi=none --input=none --export=NONE \\
+    "$@" /bin/sh -c 'printf "%s %s %s\\n" "$SLURM_NODEID" "$SLURMD_NODENAME" "$SLURM_LAUNCH_NODE_IPADDR"' | sort -n >>nodes
+}
+@LOOKS@[ "$(wc -l <nodes)" -eq "$machines" ] || refuse "launch-failed: no step can be started on each of the $machines machines; srun's words are above"
+{ read -r _; read -r _ _ @IP_NAME@; } <nodes
+case $@IP_NAME@ in ''|*[!0-9a-fA-F.:]*) refuse "launch-failed: machine 1 does not know the address of $node" ;; esac
+# The options of srun for the machine of rank $1.
+place() {
+  index=0
+  while read -r _ name _; do
+    [ "$index" -ne "$1" ] || printf '%s\\n' "--nodelist=$name"
+    index=$((index + 1))
+  done <nodes
+}
 """
 
 _WATCH = """\
@@ -183,7 +199,6 @@ done
 
 def render_batch(request: ScriptRequest, launcher: Launcher) -> str:
     many = request.machines > 1
-    single = f"{ENV_MAIN_IP}=127.0.0.1\n"
     pieces = [
         fill(_BEGIN, {"JOB": _for_comment(request.job_id), "ATTEMPT": str(request.attempt)}),
         fill(SAY, EXIT=RUNNER_EXIT_PLATFORM),
@@ -191,10 +206,12 @@ def render_batch(request: ScriptRequest, launcher: Launcher) -> str:
         fill("machines=@MACHINES@ spool=@SPOOL@\n", MACHINES=request.machines, SPOOL=str(request.spool)),
         fill(LIMITS, MAX_FILES=MAX_FILES),
         launcher.before,
-        fill(_ADDRESS, {"IP_NAME": ENV_MAIN_IP, "SECOND": _places(request)[1]}) if many else single,
+        fill(_FIND_MACHINES, {"IP_NAME": ENV_MAIN_IP, "LOOKS": _looks(request)})
+        if many
+        else f"{ENV_MAIN_IP}=127.0.0.1\n",
         CHOOSE_PORT,
         _start(request, launcher, many),
-        *(f"start {rank} {gpus} {place}\n" for rank, (gpus, place) in enumerate(_ranks(request))),
+        *_starts(request),
         fill(_WATCH, GRACE=max(1, round(request.grace)), LINGER=max(1, round(request.linger)), SETTLE=SETTLE_SECONDS),
         _SHOW if many else "",
         _END,
@@ -216,19 +233,24 @@ def _start(request: ScriptRequest, launcher: Launcher, many: bool) -> str:
     return fill(_START, raw, MACHINES=request.machines, KEEPER=_KEEPER, MACHINE=launcher.machine)
 
 
-def _ranks(request: ScriptRequest) -> list[tuple[int, str]]:
+def _looks(request: ScriptRequest) -> str:
+    return "".join(f"look {part.machines}{_component(request, index)}\n" for index, part in enumerate(request.parts))
+
+
+def _starts(request: ScriptRequest) -> list[str]:
     """By rank: the number of GPUs, and the options that say which machine of the allocation it is."""
-    gpus = [part.gpus for part in request.parts for _ in range(part.machines)]
-    return list(zip(gpus, _places(request), strict=True))
-
-
-def _places(request: ScriptRequest) -> list[str]:
-    het = len(request.parts) > 1
+    if request.machines == 1:
+        return [f"start 0 {request.parts[0].gpus}\n"]
+    ranks = [(index, part.gpus) for index, part in enumerate(request.parts) for _ in range(part.machines)]
     return [
-        (f"--het-group={index} " if het else "") + f"--relative={offset}"
-        for index, part in enumerate(request.parts)
-        for offset in range(part.machines)
+        f'start {rank} {gpus}{_component(request, index)} "$(place {rank})"\n'
+        for rank, (index, gpus) in enumerate(ranks)
     ]
+
+
+def _component(request: ScriptRequest, index: int) -> str:
+    """The option that names a component of a heterogeneous job."""
+    return f" --het-group={index}" if len(request.parts) > 1 else ""
 
 
 def _for_comment(text: str) -> str:
