@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
+from enum import Enum
 from pathlib import Path
 
 import structlog
@@ -40,6 +41,14 @@ POLL_SECONDS = 1.0
 WAIT_SECONDS = 90.0
 # After it has been told to end: a cleanup that takes longer is taken up again by whoever asked for it.
 CLEANUP_SECONDS = 45.0
+
+
+class End(Enum):
+    """What became of jobs that were told to end. `FORGOTTEN`: slurmctld does not know one of them any more, which proves nothing."""
+
+    OVER = "over"
+    FORGOTTEN = "forgotten"
+    NONE = "none"
 
 
 class Clearing:
@@ -78,11 +87,11 @@ class Clearing:
         else:
             await self._tell(lambda job_id: self._client.signal(job_id, "TERM"), job)
             left = max(0.0, min(began + grace.total_seconds() - self._now(), grace.total_seconds()))
-            if await self._ended_within(place, left):
+            if await self._await_end(place, [job], left) is not End.NONE:
                 return
             await asyncio.to_thread(first_time, place.directory, KILL_FILE, self._now())
             await self._tell(self._client.cancel, job)
-        if not await self._ended_within(place, WAIT_SECONDS):
+        if await self._await_end(place, [job], WAIT_SECONDS) is End.NONE:
             raise ExecutorUnreachableError(f"Slurm job {job[0].leader_id} was told to end and is still there")
 
     # --- cleanup ----------------------------------------------------------------------------------------------------
@@ -96,10 +105,10 @@ class Clearing:
             if place.slurm_id is None and (intent is None or intent.outcome == "not-submitted"):
                 return CleanupState.CONFIRMED  # Slurm was never given it
             raise
-        if not jobs:
-            state = await self._absent(place, directory, intent)
-        else:
-            state = await self._end_all(place, jobs)
+        end = await self._end_all(place, jobs) if jobs else End.FORGOTTEN
+        if end is End.NONE:
+            return CleanupState.PENDING
+        state = CleanupState.CONFIRMED if end is End.OVER else await self._absent(place, directory, intent)
         if state is CleanupState.CONFIRMED:
             self._lookup.forget(place)
             await self._note_over(directory)
@@ -110,13 +119,11 @@ class Clearing:
         directory = place.directory or find_directory(self._root, place.job_id, place.attempt)
         return directory, None if directory is None else read_intent(directory)
 
-    async def _end_all(self, place: Place, jobs: tuple[Job, ...]) -> CleanupState:
+    async def _end_all(self, place: Place, jobs: tuple[Job, ...]) -> End:
         alive = [job for job in jobs if not states.is_over(job)]
         for job in alive:
             await self._tell(self._client.cancel, job)
-        if not alive or await self._ended_within(place, CLEANUP_SECONDS):
-            return CleanupState.CONFIRMED
-        return CleanupState.PENDING
+        return await self._await_end(place, alive, CLEANUP_SECONDS) if alive else End.OVER
 
     async def _absent(self, place: Place, directory: Path | None, intent: Intent | None) -> CleanupState:
         """slurmctld does not know it."""
@@ -193,16 +200,22 @@ class Clearing:
         finally:
             self._listings.forget()
 
-    async def _ended_within(self, place: Place, seconds: float) -> bool:
-        """Whether Slurm says within that time that all of the attempt's jobs are over, or knows none any more."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while True:
-                    jobs = await self._lookup.jobs(place, fresh=True)
-                    if all(states.is_over(job) for job in jobs):
-                        return True
-                    await asyncio.sleep(self.poll_seconds)
-        return False
+    async def _await_end(self, place: Place, jobs: Iterable[Job], seconds: float) -> End:
+        """What Slurm says of these within that time."""
+        waiting, forgotten = [job[0].leader_id for job in jobs], False
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    while True:
+                        found = {item: await self._lookup.one(place, item) for item in waiting}
+                        forgotten = forgotten or None in found.values()
+                        waiting = [item for item, job in found.items() if job is not None and not states.is_over(job)]
+                        if not waiting:
+                            return End.FORGOTTEN if forgotten else End.OVER
+                        await asyncio.sleep(self.poll_seconds)
+            return End.NONE
+        finally:
+            self._listings.forget()
 
     def _now(self) -> float:
         return self._clock.now().timestamp()

@@ -19,6 +19,8 @@ from tuneplane_server.executors.slurm.rest.client import SlurmClient
 from tuneplane_server.executors.slurm.rest.models import SlurmError, SlurmJob
 
 KEPT_SECONDS = 1.5  # how old a listing may be that several look into
+# Where listing all jobs of a large cluster takes long, it is done more rarely: for a fifth of the time at the most.
+KEPT_SHARE, MOST_KEPT_SECONDS = 4.0, 30.0
 AWAY_SECONDS = 2.0  # how long a Slurm that did not answer is not asked again by looks that can wait
 ACCOUNTING_SECONDS = 15.0  # how often slurmdbd is asked for a job that it did not know
 ACCOUNTING_AT_ONCE = 4
@@ -29,10 +31,11 @@ type Job = tuple[SlurmJob, ...]  # its components, leader first
 
 @dataclass(frozen=True)
 class Listing:
-    """What slurmctld remembers. `asked`: monotonic time of the question. `jobs`: ours, by attempt, the oldest first. `pending`:
-    everybody's jobs that wait."""
+    """What slurmctld remembers. `asked`, `until`: monotonic times of the question and until when its answer is good for looks that
+    need none of this moment. `jobs`: ours, by attempt, the oldest first. `pending`: everybody's jobs that wait."""
 
     asked: float
+    until: float
     jobs: Mapping[Attempt, tuple[Job, ...]]
     pending: tuple[SlurmJob, ...]
     error: SlurmError | None = None
@@ -76,9 +79,7 @@ class Listings:
         return kept
 
     def _serves(self, kept: Listing, after: float | None) -> bool:
-        if after is not None:
-            return kept.asked >= after
-        return self._clock() - kept.asked <= (KEPT_SECONDS if kept.error is None else AWAY_SECONDS)
+        return self._clock() <= kept.until if after is None else kept.asked >= after
 
     async def _shared(self, after: float) -> Listing:
         """Whoever comes while a question is on its way that was asked too early waits for the next one, together."""
@@ -96,7 +97,8 @@ class Listings:
             found = await self._client.jobs(everyone=True)
             listing = self._sorted(asked, found)
         except SlurmError as error:
-            listing = Listing(self._clock(), {}, (), error)
+            now = self._clock()
+            listing = Listing(now, now + AWAY_SECONDS, {}, (), error)
         finally:
             self._asking = None
         self._kept = listing
@@ -108,7 +110,9 @@ class Listings:
             if job.user == self._user and (key := attempt_of(job)) is not None:
                 mine.setdefault(key, []).append(job)
         pending = tuple(job for job in found if "PENDING" in job.states)
-        return Listing(asked, {key: tuple(states.grouped(jobs)) for key, jobs in mine.items()}, pending)
+        now = self._clock()
+        until = now + min(max(KEPT_SECONDS, KEPT_SHARE * (now - asked)), MOST_KEPT_SECONDS)
+        return Listing(asked, until, {key: tuple(states.grouped(jobs)) for key, jobs in mine.items()}, pending)
 
 
 class Lookup:
@@ -132,12 +136,23 @@ class Lookup:
         begun = self._clock()
         listing = await self._listings.get(after=begun if fresh else None)
         found = listing.jobs.get(place.key, ())
-        if not found and listing.asked < begun:
+        if not found and listing.asked < begun and self._must_be_sure(place):
             listing = await self._listings.get(after=begun)
             found = listing.jobs.get(place.key, ())
         if found:
             self._absent.pop(place.key, None)
         return tuple(sorted(found, key=lambda job: job[0].leader_id != place.slurm_id))
+
+    async def one(self, place: Place, leader_id: int) -> Job | None:
+        """This job of the attempt as of now; None when slurmctld does not know it. One small question, for whoever waits. Raises
+        SlurmError."""
+        job = tuple(await self._client.job(leader_id))
+        return job if job and attempt_of(job[0]) == place.key else None
+
+    def _must_be_sure(self, place: Place) -> bool:
+        """That a job is missing is proved once, and once more when it is to count as gone; not at every look between."""
+        absence = self._absent.get(place.key)
+        return absence is None or self._clock() - absence.since >= self._lost_after
 
     async def accounted(self, place: Place, *, now: bool) -> Job | None:
         """What slurmdbd knows of an attempt's job that slurmctld has forgotten, when it knows how it ended. Without `now` it is not
