@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, override
@@ -16,6 +15,7 @@ from tests.tuneplane_node.bench import PATIENCE, Bench, until, until_told
 from tests.tuneplane_node.daemon.served import TOKEN, ServedNode
 from tuneplane_node.daemon.node import Node
 from tuneplane_node.daemon.operations import Operations
+from tuneplane_node.daemon.removals import Removals
 from tuneplane_node.daemon.tasks import MOST_KEPT, Shared
 from tuneplane_node.engine import (
     LABEL_ATTEMPT,
@@ -55,7 +55,7 @@ async def slow(process_bench: Bench) -> AsyncIterator[SlowEngine]:
 @pytest.fixture
 async def operations(slow: SlowEngine, tmp_path: Path) -> AsyncIterator[Operations]:
     """A call waits hardly at all."""
-    made = Operations(slow, tmp_path / "storage", wait_seconds=0.01)
+    made = Operations(slow, tmp_path / "storage", Removals(tmp_path / "removals.json"), wait_seconds=0.01)
     yield made
     await made.close(PATIENCE)
 
@@ -141,20 +141,23 @@ async def test_a_cleanup_of_an_attempt_ends_its_launches_and_removes_what_it_has
     assert operations.launching == 0
 
 
-async def test_a_launch_that_was_asked_for_before_a_cleanup_comes_too_late(
+async def test_a_launch_that_began_before_a_cleanup_comes_too_late(
     operations: Operations, slow: SlowEngine, process_bench: Bench
 ) -> None:
     """As a packet does that waited in the queue of a daemon which was stopped for a while."""
     slow.door.set()
-    request = process_bench.request("true")
-    asked = time.time()
-    assert await until_done(lambda: operations.cleanup(process_bench.handle(), asked + 1))
-    assert await until_done(lambda: operations.cleanup_attempt("0123456789abcdef", 1, asked + 2))
-    with pytest.raises(NodeError) as refusal:
-        await operations.launch(LaunchCall(request, operation="late", asked=asked))
-    assert (refusal.value.code, refusal.value.retry) == ("launch-superseded", True)
+    request, tickets = process_bench.request("true"), operations._removals
+    for cleanup in (
+        lambda: operations.cleanup(process_bench.handle()),
+        lambda: operations.cleanup_attempt("0123456789abcdef", 1),
+    ):
+        ticket = tickets.ticket()
+        assert await until_done(cleanup)
+        with pytest.raises(NodeError) as refusal:
+            await operations.launch(LaunchCall(request, operation="late", ticket=ticket))
+        assert (refusal.value.code, refusal.value.retry) == ("launch-superseded", True)
     assert slow.begun == 0
-    assert await until_done(lambda: operations.launch(LaunchCall(request, operation="new", asked=asked + 3)))
+    assert await until_done(lambda: operations.launch(LaunchCall(request, operation="new", ticket=tickets.ticket())))
 
 
 async def test_a_daemon_that_ends_begins_nothing_and_leaves_nothing_half_made(

@@ -99,7 +99,8 @@ class NodeClient:
 
         Asks until it is done, however long an image pull takes; whoever asks again later joins the same launch.
         """
-        call = LaunchCall(request, dict(digests or {}), secrets.token_hex(8), time.time())
+        asked, ticket = time.time(), (await self.hello()).ticket
+        call = LaunchCall(request, dict(digests or {}), secrets.token_hex(8), asked, ticket)
         answer = await self._until_done("/launch", call, LaunchAnswer)
         return self._handle(answer.handle)
 

@@ -114,7 +114,8 @@ class NodeProblem(Shape):
 @dataclass(frozen=True)
 class NodeHello(Shape):
     """Who a node is. `storage_root` is its path there. `time`: Unix seconds of its clock now; `started_at`: of the daemon.
-    `image_form`: oci or environment, as in the executor port. `boot_id` changes when the machine is started again."""
+    `image_form`: oci or environment, as in the executor port. `boot_id` changes when the machine is started again. `ticket`: for a
+    launch that begins now; empty from a node of before."""
 
     node_id: str
     name: str
@@ -128,6 +129,7 @@ class NodeHello(Shape):
     time: float = 0.0
     boot_id: str = ""
     started_at: float = 0.0
+    ticket: str = ""
 
 
 @dataclass(frozen=True)
@@ -248,12 +250,14 @@ class PreflightReport(Shape):
 @dataclass(frozen=True)
 class LaunchCall(Shape):
     """`digests`: absolute path of a file -> its SHA-256 (hex), checked before anything starts. `operation`: made by the caller,
-    the same in every repetition of one call. `asked`: Unix seconds of the caller's clock when it first asked."""
+    the same in every repetition of one call. `ticket`: what the node gave when the launch began; it is not begun any more when its
+    attempt was cleaned up since. `asked`: Unix seconds of the caller's clock then, by which nodes of before decide that."""
 
     request: LaunchRequest
     digests: Mapping[str, str] = field(default_factory=dict)
     operation: str = ""
     asked: float = 0.0
+    ticket: str = ""
 
 
 @dataclass(frozen=True)
@@ -277,7 +281,7 @@ class StopAnswer(Shape):
 
 @dataclass(frozen=True)
 class CleanupCall(Shape):
-    """`asked` as in `LaunchCall`: a launch that was asked for before that and comes later is not begun any more."""
+    """A launch that began before this and comes later is not begun any more. `asked` as in `LaunchCall`."""
 
     asked: float = 0.0
 

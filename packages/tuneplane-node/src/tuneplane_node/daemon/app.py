@@ -163,12 +163,12 @@ class _Calls:
         return self.answers.json({})
 
     async def _cleanup(self, request: Request) -> Response:
-        call = await _body(request, CleanupCall)
-        return self.answers.json(CleanupAnswer(await self._node.operations.cleanup(_handle(request), call.asked)))
+        await _body(request, CleanupCall)
+        return self.answers.json(CleanupAnswer(await self._node.operations.cleanup(_handle(request))))
 
     async def _cleanup_attempt(self, request: Request) -> Response:
         call = await _body(request, AttemptCleanupCall)
-        return self.answers.json(CleanupAnswer(await self._node.cleanup_attempt(call.job, call.attempt, call.asked)))
+        return self.answers.json(CleanupAnswer(await self._node.cleanup_attempt(call.job, call.attempt)))
 
     # --- before a launch --------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from tuneplane_node.daemon.operations import Operations
 from tuneplane_node.daemon.ports import Ports
 from tuneplane_node.daemon.preflight import Here, preflight
+from tuneplane_node.daemon.removals import Removals
 from tuneplane_node.daemon.storage_proof import StorageProver
 from tuneplane_node.engine import LABEL_ATTEMPT, LABEL_JOB, Engine, NodeError, OwnedContainer
 from tuneplane_node.engine.problems import Finding
@@ -36,7 +37,8 @@ class Node:
     ) -> None:
         self.engine, self.node_id, self.name, self.version = engine, node_id, name, version
         self.state_root, self.storage_root = state_root, storage_root
-        self.operations = Operations(engine, storage_root)
+        self._removals = Removals(state_root / "removals.json")
+        self.operations = Operations(engine, storage_root, self._removals)
         self.storage = StorageProver(storage_root, node_id)
         self.ports = Ports(state_root / "ports.json", self._holds)
         self._started_at = time.time()
@@ -57,6 +59,7 @@ class Node:
             time=time.time(),
             boot_id=boot_id(),
             started_at=self._started_at,
+            ticket=self._removals.ticket(),
         )
 
     async def check(self) -> list[Finding]:
@@ -77,8 +80,8 @@ class Node:
         here = Here(self.storage_root, self.state_root, gpus, await self._runtime() == PROCESS)
         return await preflight(request, here)
 
-    async def cleanup_attempt(self, job: str, attempt: int, asked: float) -> bool:
-        gone = await self.operations.cleanup_attempt(job, attempt, asked)
+    async def cleanup_attempt(self, job: str, attempt: int) -> bool:
+        gone = await self.operations.cleanup_attempt(job, attempt)
         if gone:
             await self.ports.release(job, attempt)
         return gone

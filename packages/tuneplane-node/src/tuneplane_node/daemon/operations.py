@@ -14,12 +14,12 @@ from pathlib import Path
 
 from tuneplane_node.daemon.capsule_files import check_capsule
 from tuneplane_node.daemon.file_lane import FileLane, StorageHangsError
+from tuneplane_node.daemon.removals import Removals, attempt_key
 from tuneplane_node.daemon.tasks import Shared
 from tuneplane_node.engine import LABEL_ATTEMPT, LABEL_JOB, Engine, NodeError, RuntimeHandle
 from tuneplane_node.wire import LaunchCall
 
 WAIT_SECONDS = 20.0  # less than what a client waits for an answer
-LATE_SECONDS = 600.0  # how long a launch may have been on its way
 CHECK_SECONDS = 60.0  # for the files of one capsule
 _LOG = logging.getLogger("tuneplane_node")
 
@@ -27,16 +27,19 @@ type Attempt = tuple[str, str]
 
 
 class Operations:
-    """`storage_root`: below it are the files whose digests are checked. `wait_seconds` bounds one call, never an operation."""
+    """`storage_root`: below it are the files whose digests are checked. `removals`: what launches come too late for. `wait_seconds`
+    bounds one call, never an operation."""
 
-    def __init__(self, engine: Engine, storage_root: Path, *, wait_seconds: float = WAIT_SECONDS) -> None:
+    def __init__(
+        self, engine: Engine, storage_root: Path, removals: Removals, *, wait_seconds: float = WAIT_SECONDS
+    ) -> None:
         self._engine, self._root, self._wait = engine, storage_root, wait_seconds
         self._launches: Shared[RuntimeHandle] = Shared()
         self._stops: Shared[None] = Shared()
         self._cleanups: Shared[bool] = Shared()
         self._attempts: dict[str, Attempt] = {}  # name of a launch in flight -> whose it is
         self._ends: dict[str, float] = {}  # handle of a stop in flight -> when its grace is over
-        self._removed = _Removed()
+        self._removals = removals
         self._files = FileLane(CHECK_SECONDS)
         self._closing = False
 
@@ -69,16 +72,16 @@ class Operations:
                 self._stops.beside(self._kill_after(kept, handle, grace_seconds))
         return await self._stops.is_done(kept, self._wait)
 
-    async def cleanup(self, handle: RuntimeHandle, asked: float = 0.0) -> bool:
+    async def cleanup(self, handle: RuntimeHandle) -> bool:
         """True: gone, proved. False: not yet, or not proved; asked again, it goes on."""
-        self._removed.note(handle.name, asked)
+        await self._removals.note(handle.name)
         task = self._cleanups.start_or_join(str(handle), "", lambda: self._cleanup(handle))
         return await self._cleanups.result(task, self._wait) is True
 
-    async def cleanup_attempt(self, job: str, attempt: int, asked: float = 0.0) -> bool:
+    async def cleanup_attempt(self, job: str, attempt: int) -> bool:
         """As `cleanup` for all of one attempt. Raises NodeError when a runtime that may hold some of it cannot be asked."""
         mine = (job, str(attempt))
-        self._removed.note(mine, asked)
+        await self._removals.note(attempt_key(*mine))
         task = self._cleanups.start_or_join(f"{job}/{attempt}", "", lambda: self._cleanup_attempt(mine))
         return await self._cleanups.result(task, self._wait) is True
 
@@ -96,9 +99,8 @@ class Operations:
     def _refuse_late(self, call: LaunchCall) -> None:
         if self._closing:
             raise NodeError("node-stopping")
-        for key in (call.request.name, _attempt(call.request.labels)):
-            if self._removed.is_late(key, call.asked):
-                raise NodeError("launch-superseded", name=call.request.name)
+        if self._removals.is_late(call.ticket, call.request.name, attempt_key(*_attempt(call.request.labels))):
+            raise NodeError("launch-superseded", name=call.request.name)
 
     async def _launch(self, call: LaunchCall) -> RuntimeHandle:
         name = call.request.name
@@ -149,23 +151,6 @@ class Operations:
         found = [item.handle for item in await self._engine.owned() if _attempt(item.labels) == mine]
         gone = [await self._engine.cleanup(handle) for handle in found]
         return all(gone)
-
-
-class _Removed:
-    """What was cleaned up lately, and when that was asked for by the caller's clock: what was asked for before comes too late."""
-
-    def __init__(self) -> None:
-        self._asked: dict[str | Attempt, tuple[float, float]] = {}
-
-    def note(self, key: str | Attempt, asked: float) -> None:
-        now = time.monotonic()
-        self._asked = {name: seen for name, seen in self._asked.items() if now - seen[1] < LATE_SECONDS}
-        if asked:
-            self._asked[key] = (max(asked, self._asked.get(key, (0.0, 0.0))[0]), now)
-
-    def is_late(self, key: str | Attempt, asked: float) -> bool:
-        cleaned, noted = self._asked.get(key, (0.0, 0.0))
-        return 0 < asked <= cleaned and time.monotonic() - noted < LATE_SECONDS
 
 
 def _check_digests(digests: Mapping[str, str], root: Path) -> None:

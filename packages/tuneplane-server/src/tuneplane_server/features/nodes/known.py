@@ -33,7 +33,7 @@ class Told:
         if inventory is not None:
             inventory = replace(inventory, memory_available_bytes=0, disk_free_bytes=0, findings=())
         findings = frozenset((found.code, found.level) for found in announcement.findings)
-        return cls(replace(announcement.hello, time=0.0), inventory, findings, announcement.address)
+        return cls(replace(announcement.hello, time=0.0, ticket=""), inventory, findings, announcement.address)
 
 
 @dataclass(frozen=True)
