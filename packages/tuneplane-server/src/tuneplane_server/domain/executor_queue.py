@@ -14,6 +14,7 @@ _SHARE = 0.05  # of the time in the queue
 _LEAST, _MOST = timedelta(minutes=1), timedelta(minutes=10)
 # An estimate that differs by less than this, and by less than this share of the time that is left, is the same.
 _SAME, _SAME_SHARE = timedelta(minutes=1), 0.05
+_FACTS = ("word", "position", "starts_at")
 # As people call it; the name of the executor where it has no other.
 _NAMES = {"slurm": "Slurm"}
 
@@ -48,11 +49,15 @@ def seen_in_queue(
 
 def is_news(before: Data | None, seen: Data, in_queue_since: datetime) -> bool:
     """Whether to write `seen` down. `before`: what is written, None for nothing; `in_queue_since`: when that began."""
-    if before is None:
-        return True
+    if before is None or any(_unknown(before[name]) and not _unknown(seen[name]) for name in _FACTS):
+        return True  # the backend takes a moment to say why it waits and where it stands
     now, last = datetime.fromisoformat(seen["seen_at"]), datetime.fromisoformat(before["seen_at"])
     rest = min(max(_SHARE * (now - in_queue_since), _LEAST), _MOST)
     return now - last >= rest and _differs(before, seen, now)
+
+
+def _unknown(value: Any) -> bool:
+    return value in (None, "", "None")
 
 
 def _differs(before: Data, seen: Data, now: datetime) -> bool:
