@@ -38,7 +38,8 @@ def test_a_reason_a_place_an_estimate_are_news_once_a_minute_has_passed() -> Non
 
 
 def test_what_was_not_known_before_is_news_at_once() -> None:
-    for known in ({"word": "Priority"}, {"word": "None", "position": 3}, {"word": "None", "starts": 60}):
+    answers: list[dict[str, Any]] = [{"word": "Priority"}, {"word": "", "position": 3}, {"word": "None", "starts": 60}]
+    for known in answers:
         assert news(seen(0, "None"), seen(0.1, **known))
     assert not news(seen(0, position=3), seen(0.1))
 
