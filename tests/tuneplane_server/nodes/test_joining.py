@@ -10,8 +10,9 @@ from sqlalchemy import event
 
 from tests.tuneplane_server.harness import Harness, gpu_pool, jobspec
 from tests.tuneplane_server.nodes.build import announcement, finding, inventory, ready
-from tuneplane_server.domain.nodes import UNHEARD_AFTER, NodeHealth, NodeState
+from tuneplane_server.domain.nodes import STARTED_AGAIN_AFTER, UNHEARD_AFTER, NodeHealth, NodeState
 from tuneplane_server.features.accounts.principal import Principal
+from tuneplane_server.features.audit.budget import AT_MOST
 from tuneplane_server.features.nodes.node import NodeProblem
 from tuneplane_server.features.nodes.service import NodesService
 from tuneplane_server.web.problems import ProblemError
@@ -229,3 +230,65 @@ async def test_what_cannot_be_a_node_is_refused_and_leaves_nothing(nodes: NodesS
         await nodes.announce(told, "10.0.0.1")
     assert raised.value.code == "request-invalid"
     assert await nodes.list() == []
+
+
+async def test_a_copy_of_a_machine_is_refused_for_as_long_as_the_first_is_heard_of(
+    harness: Harness, nodes: NodesService
+) -> None:
+    """Two starts of one node id in turn: a disk was copied, host name and all."""
+    harness.time.pass_(60)
+    node = await ready(nodes)
+    copy = announcement(boot_id="boot-2", started_at=3000.0, address="http://copy:8643")
+    for _time in range(8):
+        harness.time.pass_(10)
+        answer = await nodes.announce(copy, "10.0.0.2")
+        assert answer.state == "refused"
+        assert answer.problem is not None
+        assert answer.problem.code == "node-cloned"
+        assert "http://gpu-1:8643" in answer.problem.text
+        assert "http://copy:8643" in answer.problem.text
+        assert (await nodes.announce(announcement(), "10.0.0.1")).state == "ready"
+    (stranger,) = nodes.strangers()
+    assert (stranger.address, stranger.node_id) == ("http://copy:8643", node.node_id)
+    found = await nodes.get("gpu-1")
+    assert found is not None
+    assert (found.address, found.placeable) == ("http://gpu-1:8643", True)
+    assert await actions(harness) == ["node.join", "node.prove", "node.refuse"]
+
+
+async def test_a_machine_that_was_started_again_is_no_copy(harness: Harness, nodes: NodesService) -> None:
+    harness.time.pass_(60)
+    await ready(nodes)
+    again = announcement(boot_id="boot-2", started_at=3000.0)
+    harness.time.pass_(5)
+    assert (await nodes.announce(again, "10.0.0.1")).state == "refused", (
+        "faster than any machine starts: it may be a copy"
+    )
+    harness.time.pass_(STARTED_AGAIN_AFTER.total_seconds())
+    assert (await nodes.announce(again, "10.0.0.1")).state == "ready"
+    assert nodes.strangers() == []
+    assert (await nodes.announce(announcement(), "10.0.0.2")).state == "refused", "and the first start is over"
+
+
+async def test_a_console_that_has_just_begun_waits_for_the_first_machine(harness: Harness, nodes: NodesService) -> None:
+    harness.time.pass_(60)
+    await ready(nodes)
+    harness.time.pass_(600)  # the console was away
+    again = harness.replica().services.nodes
+    copy = announcement(boot_id="boot-2", address="http://copy:8643")
+    assert (await again.announce(copy, "10.0.0.2")).state == "refused"
+    assert (await again.announce(announcement(), "10.0.0.1")).state != "refused"
+    harness.time.pass_(STARTED_AGAIN_AFTER.total_seconds() - 1)
+    assert (await again.announce(copy, "10.0.0.2")).state == "refused"
+
+
+async def test_whoever_has_the_token_cannot_fill_the_audit_with_refusals(harness: Harness, nodes: NodesService) -> None:
+    await ready(nodes)
+    for number in range(AT_MOST + 20):
+        await nodes.announce(announcement(node_id=f"id-{number}", address="http://other:8643"), "10.0.0.9")
+    rows = await harness.services.audit.newest(target="gpu-1", limit=500)
+    assert sum(row.action == "node.refuse" for row in rows) == AT_MOST
+    for number in range(AT_MOST + 20):
+        await nodes.announce(announcement(address=f"http://gpu-1:{8000 + number}"), "10.0.0.1")
+    rows = await harness.services.audit.newest(target="gpu-1", limit=1000)
+    assert sum(row.action == "node.change" for row in rows) == AT_MOST

@@ -28,6 +28,7 @@ from tuneplane_server.domain.nodes import PROVE_EVERY, UNHEARD_AFTER, NodeHealth
 from tuneplane_server.features.nodes.building import daemon_start
 from tuneplane_server.features.nodes.node import Fence, Node, NodeProblem
 from tuneplane_server.features.nodes.service import NodesService
+from tuneplane_server.features.nodes.texts import NODE_CLONED
 from tuneplane_server.features.nodes.visits import Proof, Visit
 from tuneplane_server.findings import Findings
 from tuneplane_server.storage.identity import ROOT_OF_CONSOLE, StorageIdentity
@@ -188,6 +189,8 @@ class Joiner:
         """What was given up on a machine is ended there, also when another one has its name now. By key."""
         found = {}
         for stranger in self._nodes.strangers():
+            if stranger.problem.code == NODE_CLONED:  # what was given up under that id is perhaps on the other machine
+                continue
             fences = tuple(f for f in await self._nodes.fences(stranger.name) if f.node_id == stranger.node_id)
             if fences:
                 call = Call(None, stranger.node_id, stranger.address, prove=False, fences=fences)

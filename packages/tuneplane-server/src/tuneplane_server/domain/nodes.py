@@ -10,6 +10,9 @@ ANNOUNCE_SECONDS = 10  # how often a node is asked to say that it is there
 UNHEARD_AFTER = timedelta(
     seconds=4 * ANNOUNCE_SECONDS + 5
 )  # three announcements may be lost, and each console writes a little late
+# A machine that was started again has been silent since: while its node id is heard of under the old start, another start is another
+# machine, made from a copy of its disk.
+STARTED_AGAIN_AFTER = timedelta(seconds=2 * ANNOUNCE_SECONDS + 5)
 PROVE_EVERY = timedelta(minutes=10)
 
 

@@ -19,13 +19,18 @@ MAX_STRANGERS = 100
 
 @dataclass(frozen=True)
 class Stranger:
-    """A machine that announces itself under a name that another one has."""
+    """A machine that announces itself under a name that another one has. `boot`: of a copy of a machine the node id is the same."""
 
     name: str
     node_id: str
     address: str
     heard_at: datetime
     problem: NodeProblem
+    boot: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.node_id, self.boot
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Heard:
         self._words: dict[str, LastWord] = {}
         self._unwritten: set[str] = set()
         self._written: datetime | None = None
-        self._strangers: OrderedDict[str, Stranger] = OrderedDict()
+        self._strangers: OrderedDict[tuple[str, str], Stranger] = OrderedDict()
 
     def note(self, name: str, now: datetime, announcement: Announcement | None = None) -> None:
         """`announcement` None: it answered a call, which is a sign of life as well; what it told before stays."""
@@ -82,14 +87,14 @@ class Heard:
 
     def note_stranger(self, stranger: Stranger) -> bool:
         """True when it is new. The ones heard of longest ago go when there are too many."""
-        new = self._strangers.pop(stranger.node_id, None) is None
-        self._strangers[stranger.node_id] = stranger
+        new = self._strangers.pop(stranger.key, None) is None
+        self._strangers[stranger.key] = stranger
         while len(self._strangers) > MAX_STRANGERS:
             self._strangers.popitem(last=False)
         return new
 
-    def forget_stranger(self, node_id: str) -> None:
-        self._strangers.pop(node_id, None)
+    def forget_stranger(self, node_id: str, boot: str) -> None:
+        self._strangers.pop((node_id, boot), None)
 
     def strangers(self, now: datetime) -> list[Stranger]:
         """Those that were heard of a moment ago."""

@@ -14,12 +14,13 @@ from tuneplane.i18n import _
 from tuneplane_node.wire import Announcement, to_json
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
-from tuneplane_server.domain.nodes import UNHEARD_AFTER, NodeState
+from tuneplane_server.domain.nodes import STARTED_AGAIN_AFTER, UNHEARD_AFTER, NodeState
+from tuneplane_server.features.audit.budget import AuditBudget
 from tuneplane_server.features.audit.service import AuditEntry, AuditService
 from tuneplane_server.features.nodes import repo
 from tuneplane_server.features.nodes.node import NodeProblem
 from tuneplane_server.features.nodes.tables import NodeRow
-from tuneplane_server.features.nodes.texts import NAME_TAKEN
+from tuneplane_server.features.nodes.texts import NAME_TAKEN, NODE_CLONED
 from tuneplane_server.web.problems import ProblemError, refused
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Joining:
         self, database: Database, clock: Clock, audit: AuditService, hardware: Callable[[], HardwareService]
     ) -> None:
         self._database, self._clock, self._audit, self._hardware = database, clock, audit, hardware
+        self._begun = clock.now()
+        self._changes = AuditBudget()
 
     async def write(self, announcement: Announcement, from_address: str, heard: datetime | None) -> NodeProblem | None:
         """Make the node's row what it tells now; the problem when the name is another machine's. `heard`: when this console
@@ -52,6 +55,8 @@ class Joining:
             if row is None:  # it was removed for good in between; it announces itself again in a moment
                 return None
             if row.node_id == announcement.hello.node_id:
+                if self._is_copied(row, announcement, heard):
+                    return _cloned(row, announcement, heard)
                 self._update(session, row, values, announcement, from_address)
                 return None
             if await self._is_kept(session, row, heard):
@@ -68,7 +73,8 @@ class Joining:
     def _update(
         self, session: AsyncSession, row: NodeRow, values: dict[str, Any], told: Announcement, from_address: str
     ) -> None:
-        if row.address != told.address or row.hello.get("version") != told.hello.version:
+        changed = row.address != told.address or row.hello.get("version") != told.hello.version
+        if changed and self._changes.take():
             self._record(session, "node.change", told, from_address)
         if row.address != told.address:
             row.unreachable = None  # that was said of the other address
@@ -86,11 +92,18 @@ class Joining:
         """Whether the name is still the first machine's: it is heard of, or a run is said to be there. Who asked the second one
         about that run would be told that it is gone.
         """
-        newest = row.last_heard if heard is None else max(heard, row.last_heard)
-        if row.state != NodeState.REMOVED and self._clock.now() - newest < UNHEARD_AFTER:
+        if row.state != NodeState.REMOVED and self._clock.now() - _newest(row, heard) < UNHEARD_AFTER:
             return True
         held = await self._hardware().held(session)
         return any(hold.node == row.name for item in held for hold in item.holds)
+
+    def _is_copied(self, row: NodeRow, told: Announcement, heard: datetime | None) -> bool:
+        """Whether the start of the machine that the row is of is still heard of, or may be: a console that has just begun has heard
+        nobody yet.
+        """
+        known, boot = row.hello.get("boot_id"), told.hello.boot_id
+        newest = max(_newest(row, heard), self._begun)
+        return bool(known and boot and known != boot) and self._clock.now() - newest < STARTED_AGAIN_AFTER
 
     def _record(self, session: AsyncSession, action: str, told: Announcement, from_address: str) -> None:
         hello = told.hello
@@ -153,16 +166,25 @@ def _values(announcement: Announcement, now: datetime) -> dict[str, Any]:
     }
 
 
+def _newest(row: NodeRow, heard: datetime | None) -> datetime:
+    return row.last_heard if heard is None else max(heard, row.last_heard)
+
+
 def _taken(row: NodeRow, announcement: Announcement, heard: datetime | None) -> NodeProblem:
-    newest = row.last_heard if heard is None else max(heard, row.last_heard)
+    return NodeProblem(NAME_TAKEN, {"name": row.name, "taken_id": row.node_id} | _sides(row, announcement, heard))
+
+
+def _cloned(row: NodeRow, announcement: Announcement, heard: datetime | None) -> NodeProblem:
+    boots = {"taken_boot": row.hello.get("boot_id", "")[:8], "boot": announcement.hello.boot_id[:8]}
     return NodeProblem(
-        NAME_TAKEN,
-        {
-            "name": row.name,
-            "taken_address": row.address,
-            "taken_id": row.node_id,
-            "taken_heard": f"{newest:%Y-%m-%d %H:%M:%S} UTC",
-            "address": announcement.address,
-            "node_id": announcement.hello.node_id,
-        },
+        NODE_CLONED, {"name": row.name, "taken_id": row.node_id} | boots | _sides(row, announcement, heard)
     )
+
+
+def _sides(row: NodeRow, announcement: Announcement, heard: datetime | None) -> dict[str, Any]:
+    return {
+        "taken_address": row.address,
+        "taken_heard": f"{_newest(row, heard):%Y-%m-%d %H:%M:%S} UTC",
+        "address": announcement.address,
+        "node_id": announcement.hello.node_id,
+    }

@@ -14,6 +14,7 @@ from tuneplane_node.wire import AnnounceAnswer, Announcement, AnswerProblem
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
 from tuneplane_server.domain.nodes import ANNOUNCE_SECONDS, UNHEARD_AFTER, NodeHealth, NodeState
+from tuneplane_server.features.audit.budget import AuditBudget
 from tuneplane_server.features.audit.service import AuditEntry, AuditService
 from tuneplane_server.features.nodes import repo
 from tuneplane_server.features.nodes.building import NodeBuilder
@@ -61,6 +62,7 @@ class NodesService:
         self._builder = NodeBuilder(rules.lost_after)
         self._joining = Joining(database, clock, audit, hardware)
         self._visits = VisitWriter(database, clock, audit)
+        self._refusals = AuditBudget()
 
     # --- nodes speak ----------------------------------------------------------------------------------------------
 
@@ -84,7 +86,7 @@ class NodesService:
         if (last := self.heard(name)) is None or now - last >= UNHEARD_AFTER:
             self._wakeups.notify("joiner")  # it is back: whoever waits to call it need not wait any longer
         self._heard.note(name, now, announcement)
-        self._heard.forget_stranger(announcement.hello.node_id)
+        self._heard.forget_stranger(announcement.hello.node_id, announcement.hello.boot_id)
         await self._write_heard(now)
         return await self._answer_for(await self._required(name))
 
@@ -100,9 +102,10 @@ class NodesService:
     async def _refuse_stranger(self, announcement: Announcement, problem: NodeProblem, from_address: str) -> None:
         hello = announcement.hello
         new = self._heard.note_stranger(
-            Stranger(hello.name, hello.node_id, announcement.address, self._clock.now(), problem)
+            Stranger(hello.name, hello.node_id, announcement.address, self._clock.now(), problem, hello.boot_id)
         )
-        if new:
+        # Whoever has the token can be a new stranger each time.
+        if new and self._refusals.take():
             data = {"code": problem.code, "node_id": hello.node_id, "taken_by": str(problem.values["taken_id"])}
             await self._audit.record_alone(AuditEntry(SYSTEM, "node.refuse", hello.name, from_address, data))
 

@@ -9,6 +9,7 @@ from tuneplane_node.wire import NodeProblem as NodeSays
 from tuneplane_server.features.nodes.node import NodeProblem
 
 NAME_TAKEN = "node-name-taken"
+NODE_CLONED = "node-cloned"
 NODE_VERSION = "node-version"
 NODE_REMOVED = "node-removed"
 STORAGE_OTHER = "storage-other"
@@ -32,6 +33,16 @@ PROBLEM_TEXTS: dict[str, ProblemText] = {
         N_(
             "Give one of them another TUNEPLANE_NODE_NAME. If the other one is gone for good, an administrator frees the name: "
             "tp admin node remove {name} --force"
+        ),
+    ),
+    NODE_CLONED: ProblemText(
+        N_(
+            "Two machines have the node id {node_id}: {taken_address} (started as {taken_boot}, heard of {taken_heard}) and this one, "
+            "{address} (started as {boot}). One is a copy of the other."
+        ),
+        N_(
+            "If it is one machine that was started again, this ends by itself in half a minute. Else remove node-id from the state "
+            "directory of the copy, give it a TUNEPLANE_NODE_NAME of its own, and start its tuneplane-node again."
         ),
     ),
     NODE_VERSION: ProblemText(
