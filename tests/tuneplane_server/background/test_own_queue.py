@@ -404,3 +404,18 @@ async def test_free_cards_are_those_that_the_executor_says(slurmlike: Harness, a
     await waiting_job(slurmlike, ada)
     [_cpu, h200] = await slurmlike.services.hardware.profiles()
     assert (h200.total_gpus, h200.free_gpus) == (16, 6)
+
+
+async def test_the_queues_word_for_an_end_is_waited_for_when_its_signal_reached_the_runner(
+    slurmlike: Harness, ada: Principal
+) -> None:
+    """The runner says first that it was told to stop; by whom and why only the queue knows, a moment later."""
+    job_id = await waiting_job(slurmlike, ada)
+    await begin(slurmlike, job_id)
+    await slurmlike.write_outcome(job_id, "cancelled", exit_code=3)
+    await slurmlike.round()
+    assert (await slurmlike.job(job_id)).phase == "running"
+    out_there(slurmlike, job_id).exit = Exit(exit_code=3, cause="slurm-cancelled", detail="Slurm job 7: CANCELLED")
+    await slurmlike.round(4)
+    job = await slurmlike.job(job_id)
+    assert (job.phase, job.reason and job.reason["code"]) == ("failed", "slurm-cancelled")

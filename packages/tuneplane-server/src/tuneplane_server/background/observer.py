@@ -155,12 +155,18 @@ class Observer:
         if row.phase != Phase.FINISHING:
             verdict = await self._verdict(row, observation, outcome)
             silent = observation.presence == "unknown" or not observation.running
-            if len(_handle(row).nodes) > 1 and follows(verdict) and (silent or self._is_fresh(outcome)):
-                return  # the machine whose end it met has not told its own yet
+            if self._more_is_to_come(row, verdict) and (silent or self._is_fresh(outcome)):
+                return
             also = self._begin_use(row, observation, _keep(outcome))
             await self._writer.apply(row, lease, Event.OUTCOME, verdict=verdict, also=also)
         elif self._age(row.phase_since) > DRAIN_SECONDS + DRAIN_MARGIN_SECONDS:
             await self._writer.apply(row, lease, Event.OVERDUE)
+
+    def _more_is_to_come(self, row: JobRow, verdict: Verdict) -> bool:
+        """Whether another one knows better: the machine whose end this one met, or the queue that told the run to end."""
+        if len(_handle(row).nodes) > 1:
+            return follows(verdict)
+        return self._hardware.own_queue and verdict.reason is not None and verdict.reason.code == "interrupted"
 
     async def _start_deadline(self, row: JobRow, lease: Lease, observation: Observation) -> None:
         let_go = condition_of(row, EXECUTOR_STARTING)
