@@ -412,7 +412,8 @@ async def test_the_queues_word_for_an_end_is_waited_for_when_its_signal_reached_
     """The runner says first that it was told to stop; by whom and why only the queue knows, a moment later."""
     job_id = await waiting_job(slurmlike, ada)
     await begin(slurmlike, job_id)
-    await slurmlike.write_outcome(job_id, "cancelled", exit_code=3)
+    now = slurmlike.services.clock.now().timestamp()
+    await slurmlike.write_outcome(job_id, "cancelled", exit_code=3, finished_at=now)
     await slurmlike.round()
     assert (await slurmlike.job(job_id)).phase == "running"
     out_there(slurmlike, job_id).exit = Exit(exit_code=3, cause="slurm-cancelled", detail="Slurm job 7: CANCELLED")
