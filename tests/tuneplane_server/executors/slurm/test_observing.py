@@ -132,6 +132,7 @@ async def test_too_few_cards_end_the_job(gang: Stage) -> None:
     assert (seen.running, seen.started) == (True, False)
     assert seen.detail == "Slurm gave the job 4 of the 20 GPUs that it asked for"
     await gang.slurm.is_cancelled(17)
+    gang.slurm.set(17, "CANCELLED", gpus_allocated=None)  # without accounting for cards nobody knows any more
     seen = await gang.executor.observe(handle)
     assert seen.exit is not None
     assert (seen.running, seen.exit.cause, seen.exit.detail) == (False, "gpus-missing", seen.detail)

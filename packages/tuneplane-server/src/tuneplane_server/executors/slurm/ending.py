@@ -19,13 +19,14 @@ from tuneplane_server.executors.slurm.submitting import OUTPUT_FILE
 
 OUTPUT_TAIL_BYTES = 16 * 1024
 MEMBER_TAIL_BYTES = 8 * 1024
-_EXIT_BYTES = 64
+MISSING_FILE = "gpus-missing"  # why we ended it: an ended job does not always tell any more how many cards it had
+_EXIT_BYTES, _MISSING_BYTES = 64, 200
 
 
 @dataclass(frozen=True)
 class Left:
     """What lies in `slurm/`. `exits`, `outputs`: by machine rank. `told`: when we first told it to stop, `killed`: when its grace was
-    over, `over`: when it was proved to be over (Unix seconds)."""
+    over, `over`: when it was proved to be over (Unix seconds). `missing`: what we had to say of its cards."""
 
     exits: Mapping[int, MachineExit]
     outputs: Mapping[int, str]
@@ -33,6 +34,7 @@ class Left:
     told: float | None
     killed: float | None
     over: float | None
+    missing: str
 
 
 def read_left(directory: Path, machines: int) -> Left:
@@ -49,6 +51,7 @@ def read_left(directory: Path, machines: int) -> Left:
         time_of(directory, STOP_FILE),
         time_of(directory, KILL_FILE),
         time_of(directory, OVER_FILE),
+        tail(directory / MISSING_FILE, _MISSING_BYTES).strip(),
     )
 
 
@@ -62,8 +65,8 @@ def ended(job: Job, left: Left, nodes: Sequence[str], gpus: int) -> Observation:
     if left.over is not None:
         return Observation("absent", exit=Exit(absent=True), detail=detail)
     own = states.exit_of(job, told=left.told is not None)
-    missing = states.missing_gpus(job, gpus)
-    if missing is not None:
+    missing = states.missing_gpus(job, gpus) or left.missing
+    if missing:
         own = replace(own, cause="gpus-missing", detail=missing)
     return Observation(
         "present",

@@ -38,7 +38,7 @@ from tuneplane_server.executors.slurm.handles import (
     make_handle,
     place_of,
 )
-from tuneplane_server.executors.slurm.intents import read_intent
+from tuneplane_server.executors.slurm.intents import read_intent, write_file
 from tuneplane_server.executors.slurm.launching import SlurmLauncher, handle_of
 from tuneplane_server.executors.slurm.looking import Job, Listings, Lookup
 from tuneplane_server.executors.slurm.pending import queued_of
@@ -184,6 +184,8 @@ class SlurmExecutor:
         missing = states.missing_gpus(job, place.gpus)
         if missing is not None:
             log.warning("a job that got too few GPUs is ended", job=place.job_id, why=missing)
+            assert place.directory is not None
+            await asyncio.to_thread(write_file, place.directory, ending.MISSING_FILE, f"{missing}\n")
             self.clearing.cancel_beside(job)
         return Observation(
             "present",

@@ -59,7 +59,7 @@ class SlurmJob:
     `states`: upper case, the base state and its flags: `{"RUNNING"}`, `{"CANCELLED", "COMPLETING"}`. `reason`: Slurm's word for why
     it waits or ended (`Resources`, `NonZeroExitCode`), empty when there is none. `exit_code`, `signal`: of the batch script, only when
     it has ended. `nodes`: machines by rank as Slurm allocated them. `started_at`: None before it started; `estimated_start`:
-    Slurm's guess while it waits. `gpus_allocated`: cards that it holds or held, of all its machines together, None when nothing says
+    Slurm's guess while it waits. `preempted_at`: when Slurm told it to make room, whatever state it ended in. `gpus_allocated`: cards that it holds or held, of all its machines together, None when nothing says
     how many; `gpus_asked`: the cards that it asked for, of all its machines.
     `time_limit_minutes`: None for no limit. `directory`: where the script starts. `nodes_asked`: machines that it wants. `source`: `controller` (slurmctld's memory) or `accounting` (slurmdbd).
     """
@@ -86,6 +86,7 @@ class SlurmJob:
     restarts: int = 0
     het_id: int | None = None
     het_offset: int | None = None
+    preempted_at: datetime | None = None
     gpus_allocated: int | None = None
     gpus_asked: int = 0
     nodes_asked: int | None = None

@@ -90,6 +90,7 @@ def held(body: dict[str, Any]) -> SlurmJob:
         priority=number(body.get("priority")),
         time_limit_minutes=minutes(body.get("time_limit")),
         restarts=number(body.get("restart_cnt")) or 0,
+        preempted_at=moment(body.get("preempt_time")),
         het_id=leader,
         het_offset=number(body.get("het_job_offset")) if leader else None,
         gpus_allocated=gpus_allocated(body, states, asked),
