@@ -64,11 +64,22 @@ async def look_from_nodes(
     from tuneplane_server.executors.slurm.probe import ProbeRequest, probe
 
     client = build_client(slurm)
-    request = ProbeRequest(slurm, settings.storage_root, services.ingest_address, tuple(partitions), wait, tell=tell)
+    request = ProbeRequest(
+        slurm, settings.storage_root, services.ingest_address, tuple(partitions), wait, await _bundle(services), tell
+    )
     try:
         return await probe(client, request)
     finally:
         await client.close()
+
+
+async def _bundle(services: Services) -> Path | None:
+    """One that a node can be asked to run, of those in the registry of runtimes."""
+    try:
+        registry = await services.registry.current()
+    except RefusedError:  # `_runtimes` says what is wrong with it
+        return None
+    return next((Path(image.image) for image in registry.images() if image.form == "bundle"), None)
 
 
 def _not_startable(services: Services) -> Finding | None:
