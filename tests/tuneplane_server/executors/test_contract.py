@@ -232,6 +232,12 @@ async def test_cleanup_leaves_other_attempts_alone(stage: Stage) -> None:
     assert [item.attempt for item in await stage.executor.owned()] == [2]
 
 
+async def test_a_launch_that_slurm_was_about_to_do_is_not_gone_for_others(tmp_path: Path) -> None:
+    settings = load_settings({"TUNEPLANE_STORAGE_ROOT": str(tmp_path / "root"), "TUNEPLANE_RUNTIME": "process"})
+    planned = Handle("0" * 16, 1, nodes=(f"slurm/{'0' * 16}-1/0",))
+    assert await LocalExecutor(settings, "mine").cleanup(planned) is CleanupState.UNKNOWN
+
+
 async def test_there_is_a_machine_with_cpus(stage: Stage) -> None:
     for node in await stage.executor.nodes():
         assert node.cpus >= 1
@@ -258,9 +264,18 @@ async def test_a_node_is_measured_with_what_runs_there_and_an_unknown_one_is_not
         assert await stage.executor.sample("elsewhere") is None
 
 
-async def test_the_run_of_another_console_is_unknown_and_never_gone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"machines": [f"process/tp-{'0' * 16}-1-0"], "instance": "another"},
+        {"slurm": 1, "id": 17, "directory": "/d/slurm", "gpus": 8},
+        {"agent": 1, "machines": [{"node": "n1", "where": "docker/x"}], "main": "", "grace": 60.0},
+    ],
+    ids=["another console", "slurm", "agent"],
+)
+async def test_what_was_begun_elsewhere_is_unknown_and_never_gone(tmp_path: Path, data: dict[str, Any]) -> None:
     settings = load_settings({"TUNEPLANE_STORAGE_ROOT": str(tmp_path / "root"), "TUNEPLANE_RUNTIME": "process"})
-    handle = Handle("0" * 16, 1, {"machines": [f"process/tp-{'0' * 16}-1-0"], "instance": "another"})
+    handle = Handle("0" * 16, 1, data)
     executor = LocalExecutor(settings, "mine")
     assert (await executor.observe(handle)).presence == "unknown"
     assert await executor.cleanup(handle) is CleanupState.UNKNOWN

@@ -162,6 +162,20 @@ async def test_cleanup_of_a_launch_that_was_never_begun(stage: Stage) -> None:
     assert await stage.executor.cleanup(PLANNED) is CleanupState.CONFIRMED
 
 
+async def test_a_directory_that_was_removed_holds_nothing_up(stage: Stage) -> None:
+    handle = await stage.launch()
+    stage.slurm.run(17)
+    shutil.rmtree(directory_of(stage.plan))
+    await stage.executor.stop(handle, timedelta(0))
+    assert stage.slurm.cancelled == [17]
+    assert not (await stage.executor.observe(handle)).running
+    assert await stage.executor.cleanup(handle) is CleanupState.CONFIRMED
+
+
+async def test_a_launch_that_another_executor_was_about_to_do_is_not_ours(stage: Stage) -> None:
+    assert await stage.executor.cleanup(Handle(JOB, 1, nodes=("worker-3",))) is CleanupState.UNKNOWN
+
+
 async def test_without_the_storage_root_nothing_is_known(stage: Stage, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "projects")
     assert await stage.executor.cleanup(PLANNED) is CleanupState.UNKNOWN

@@ -47,6 +47,10 @@ PORTS = range(20_000, 30_000)  # below the usual ephemeral range
 OUTPUT_TAIL_BYTES = 16 * 1024
 UNREACHABLE = "engine-unreachable"
 PROCESS = "process"  # the one runtime that isolates nothing
+ELSEWHERE = (
+    "it runs on the machine of another console, or was begun by another executor than TUNEPLANE_EXECUTOR says now: "
+    "set that back until such runs have ended"
+)
 
 
 class LocalExecutor:
@@ -120,30 +124,30 @@ class LocalExecutor:
         return self._handle(plan.job_id, plan.attempt, handle)
 
     async def observe(self, handle: Handle) -> Observation:
+        if self._is_foreign(handle):
+            return Observation("unknown", detail=ELSEWHERE)
         where = _where(handle)
         if where is None:
             return Observation("unknown", detail="never launched")
-        if self._is_foreign(handle):
-            return Observation("unknown", detail="it runs on the machine of another console")
         observed = await self._engine.observe(where)
         output = await self._output(where) if observed.state == "exited" else ""
         return _observation(observed, output)
 
     async def stop(self, handle: Handle, grace: timedelta) -> None:
+        if self._is_foreign(handle):
+            raise ExecutorUnreachableError(ELSEWHERE)
         where = _where(handle)
         if where is None:
             return
-        if self._is_foreign(handle):
-            raise ExecutorUnreachableError("it runs on the machine of another console")
         try:
             await self._engine.stop(where, grace.total_seconds())
         except NodeError as error:
             raise ExecutorUnreachableError(str(error)) from error
 
     async def cleanup(self, handle: Handle) -> CleanupState:
-        where = _where(handle)
         if self._is_foreign(handle):
             return CleanupState.UNKNOWN
+        where = _where(handle)
         try:
             mine = [where] if where is not None else await self._launched(handle)
             gone = [await self._engine.cleanup(item) for item in mine]
@@ -163,8 +167,12 @@ class LocalExecutor:
         return Handle(job_id, attempt, data, where.runtime, where.runtime != PROCESS)
 
     def _is_foreign(self, handle: Handle) -> bool:
-        """Consoles that share a database by mistake must not take each other's runs for gone."""
-        return handle.data.get("instance", self._instance) != self._instance
+        """Consoles that share a database by mistake must not take each other's runs for gone, nor one whose TUNEPLANE_EXECUTOR was
+        changed those of before."""
+        machines = handle.data.get("machines", ())
+        others = bool(handle.data) and not (machines and isinstance(machines[0], str))
+        counted = any("/" in node for node in handle.nodes)  # of an executor with a queue of its own
+        return others or counted or handle.data.get("instance", self._instance) != self._instance
 
     async def _launched(self, handle: Handle) -> list[RuntimeHandle]:
         """What a launch, of which nobody saw the end, may have made: found by its labels in every runtime ever used."""

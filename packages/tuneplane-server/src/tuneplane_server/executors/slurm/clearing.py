@@ -80,8 +80,7 @@ class Clearing:
         job = await self._job(place)
         if job is None or states.is_over(job):
             return
-        assert place.directory is not None
-        began = await asyncio.to_thread(first_time, place.directory, STOP_FILE, self._now())
+        began = await self._since(place, STOP_FILE)
         if states.stage_of(job) in (Stage.QUEUED, Stage.PREPARING, Stage.REQUEUED):
             await self._tell(self._client.cancel, job)
         else:
@@ -89,10 +88,19 @@ class Clearing:
             left = max(0.0, min(began + grace.total_seconds() - self._now(), grace.total_seconds()))
             if await self._await_end(place, [job], left) is not End.NONE:
                 return
-            await asyncio.to_thread(first_time, place.directory, KILL_FILE, self._now())
+            await self._since(place, KILL_FILE)
             await self._tell(self._client.cancel, job)
         if await self._await_end(place, [job], WAIT_SECONDS) is End.NONE:
             raise ExecutorUnreachableError(f"Slurm job {job[0].leader_id} was told to end and is still there")
+
+    async def _since(self, place: Place, file: str) -> float:
+        """The time in the file; now, when its directory was removed: then nothing is remembered."""
+        assert place.directory is not None
+        now = self._now()
+        try:
+            return await asyncio.to_thread(first_time, place.directory, file, now)
+        except FileNotFoundError:
+            return now
 
     # --- cleanup ----------------------------------------------------------------------------------------------------
 

@@ -37,6 +37,9 @@ class Left:
     missing: str
 
 
+NOTHING_LEFT = Left({}, {}, "", None, None, None, "")
+
+
 def read_left(directory: Path, machines: int) -> Left:
     """Blocks. Raises OSError when the directory cannot be looked into."""
     directory.stat()

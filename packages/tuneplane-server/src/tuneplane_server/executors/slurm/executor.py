@@ -223,8 +223,13 @@ class SlurmExecutor:
         )
 
     async def _left(self, place: Place, handle: Handle) -> ending.Left:
+        """Raises OSError when the storage root is away; of a directory that somebody removed from it, nothing is left."""
         assert place.directory is not None
-        return await asyncio.to_thread(ending.read_left, place.directory, len(handle.nodes))
+        try:
+            return await asyncio.to_thread(ending.read_left, place.directory, len(handle.nodes))
+        except FileNotFoundError:
+            await asyncio.to_thread((self.rules.storage_root / "projects").stat)
+            return ending.NOTHING_LEFT
 
     def _handle(self, key: Attempt, job: Job) -> Handle:
         """Blocks. As the launch made it; of a job whose intent cannot be read, as far as Slurm says."""

@@ -40,8 +40,10 @@ class Place:
 
 
 def is_foreign(handle: Handle) -> bool:
-    """Whether another executor made it, before the setting was changed."""
-    return bool(handle.data) and MARK not in handle.data
+    """Whether another executor made it, or was about to, before the setting was changed."""
+    if handle.data:
+        return MARK not in handle.data
+    return bool(handle.nodes) and not any(node.startswith(f"{MARK}/") for node in handle.nodes)
 
 
 def place_of(handle: Handle) -> Place:
