@@ -102,13 +102,14 @@ def _program(directory: Path, name: str, source: str) -> None:
     path.chmod(0o755)
 
 
-@pytest.fixture(params=["dash", "bash"])
+@pytest.fixture
 def shell(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """`sh` is dash on some nodes and bash on others, which behaves otherwise when it is called `sh`."""
-    found = shutil.which(request.param)
+    name = getattr(request, "param", "dash")
+    found = shutil.which(name)
     if found is None:
-        pytest.skip(f"{request.param} is not here")
-    link = tmp_path / request.param / "sh"
+        pytest.skip(f"{name} is not here")
+    link = tmp_path / name / "sh"
     link.parent.mkdir()
     link.symlink_to(found)
     return str(link)

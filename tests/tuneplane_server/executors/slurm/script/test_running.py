@@ -14,6 +14,7 @@ from tuneplane_server.executors.slurm.script import Part, parse_exit
 
 from .conftest import Job, options_named
 
+in_both_shells = pytest.mark.parametrize("shell", ["dash", "bash"], indirect=True)
 SHOW = 'python3 -c \'import json, os; json.dump(dict(os.environ), open("%s/out/env-" + os.environ["TUNEPLANE_MACHINE_RANK"], "w"))\'\n'
 # As the runner does: it sees a `stop` in its spool, and a SIGTERM.
 WAITS = """\
@@ -49,6 +50,7 @@ def test_one_machine_ends_with_its_code_and_leaves_it(job: Job) -> None:
     assert list((job.root / "tmp").glob("tuneplane-*")) == []
 
 
+@in_both_shells
 def test_values_arrive_as_they_are_and_stand_in_no_argument(job: Job) -> None:
     job.body(shows_environment(job))
     assert job.run(GREETING=NASTY, FORGOTTEN="not named") == 0, job.output
@@ -68,6 +70,7 @@ def test_home_and_tmp_can_be_written(job: Job) -> None:
     assert environment_of(job)["HOME"] != "/nonexistent"
 
 
+@in_both_shells
 def test_ranks_count_through_the_parts(job: Job) -> None:
     job.change(parts=(Part(2, 8), Part(1, 4)))
     job.body(shows_environment(job))
@@ -106,6 +109,7 @@ def test_mounts_are_at_the_same_path_parents_first(job: Job) -> None:
     ]
 
 
+@in_both_shells
 def test_when_one_machine_fails_the_others_have_their_grace(job: Job) -> None:
     job.change(parts=(Part(3, 0),))
     job.body(f'[ "$TUNEPLANE_MACHINE_RANK" != 1 ] || {{ echo it broke; exit 5; }}\n{waits(job)}')
@@ -116,6 +120,7 @@ def test_when_one_machine_fails_the_others_have_their_grace(job: Job) -> None:
     assert "---- machine 1\nit broke\n" in job.output
 
 
+@in_both_shells
 def test_who_does_not_end_within_the_grace_is_killed(job: Job) -> None:
     job.change(parts=(Part(2, 0),), grace=1)
     job.body('[ "$TUNEPLANE_MACHINE_RANK" = 0 ] || exit 5\ntrap "" TERM\nwhile :; do sleep 1; done\n')
@@ -132,6 +137,7 @@ def test_machines_that_outlive_the_first_one_are_ended(job: Job) -> None:
     assert job.end_of(1).told
 
 
+@in_both_shells
 def test_a_signal_to_the_script_reaches_the_runners_and_is_outlived(job: Job) -> None:
     job.change(parts=(Part(2, 0),))
     job.body(waits(job))
@@ -144,6 +150,7 @@ def test_a_signal_to_the_script_reaches_the_runners_and_is_outlived(job: Job) ->
     assert job.codes() == [143, 143]
 
 
+@in_both_shells
 def test_a_signal_to_the_first_process_of_a_step_is_passed_on(job: Job) -> None:
     job.body(waits(job))
     script = job.start()
@@ -177,6 +184,7 @@ def test_a_requeued_job_starts_nothing(job: Job) -> None:
     assert not (job.slurm / "started").exists()
 
 
+@in_both_shells
 def test_a_second_slurm_job_of_the_attempt_starts_nothing(job: Job) -> None:
     job.body("exit 0\n")
     assert job.run() == 0
@@ -275,6 +283,7 @@ def test_pyxis_that_is_not_installed_is_named(job: Job) -> None:
     assert "needs the pyxis plugin" in job.output
 
 
+@in_both_shells
 def test_oci_runs_a_bundle_of_its_own(job: Job) -> None:
     job.change(profile="oci", bundle={"root": {"path": "rootfs"}, "process": {"env": ["GREETING=image", "LANG=C"]}})
     job.body('test "$GREETING" = hi && test -z "${TUNEPLANE_IN_BUNDLE:-}"\n')

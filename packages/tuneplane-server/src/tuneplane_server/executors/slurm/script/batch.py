@@ -68,6 +68,7 @@ told=0
 printf '%s %s %s\\n' "$code" "$(date +%s)" "$told" >"rank-$rank.exit.new" && mv "rank-$rank.exit.new" "rank-$rank.exit"
 """
 
+# /bin/sh by its path: srun would look `sh` up on this machine and name a place that an image need not have.
 _START = """\
 @COUNT_NAME@=@MACHINES@
 keeper=@KEEPER@
@@ -84,7 +85,7 @@ start() {
   [ "$gpus" -eq 0 ] || { NVIDIA_VISIBLE_DEVICES=all; set -- "$@" --gres="gpu:$gpus"; }
   export @RANK_NAME@ @COUNT_NAME@ @IP_NAME@ @PORT_NAME@ NVIDIA_VISIBLE_DEVICES CUDA_DEVICE_ORDER
   set -- srun --nodes=1 --ntasks=1 --mem=0 --cpu-bind=none --mpi=none --input=none --kill-on-bad-exit=0 --wait=0 \\
-    --export=@EXPORT@ "$@" @OPTIONS@sh -c "$machine" tuneplane "$rank" "$gpus"
+    --export=@EXPORT@ "$@" @OPTIONS@/bin/sh -c "$machine" tuneplane "$rank" "$gpus"
   ( trap '' HUP; $detach sh -c "$keeper" keeper "$rank" "@OUTPUT@" "$@" </dev/null @REDIRECT@& )
 }
 """

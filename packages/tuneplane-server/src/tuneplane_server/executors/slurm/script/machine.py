@@ -62,11 +62,14 @@ umask 022
 rank=$1 gpus=$2 node=${SLURMD_NODENAME:-$(hostname 2>/dev/null)}
 """
 
+# Tried, not asked for: a mapped root may write to everything and to no read-only file system.
 _HOME = """\
-if [ ! -d "${HOME:-}" ] || [ ! -w "${HOME:-}" ]; then
-  HOME=$(mktemp -d "${TMPDIR:-/tmp}/home.XXXXXX") || refuse "storage-failed: no home directory can be made in ${TMPDIR:-/tmp} on $node"
-  export HOME
-fi
+case ${HOME:-/} in
+  /) HOME='' ;;
+  *) if (: >"$HOME/.tuneplane-$$") 2>/dev/null; then rm -f "$HOME/.tuneplane-$$"; else HOME=''; fi ;;
+esac
+[ -n "$HOME" ] || HOME=$(mktemp -d "${TMPDIR:-/tmp}/home.XXXXXX") || refuse "storage-failed: no home directory can be made in ${TMPDIR:-/tmp} on $node"
+export HOME
 """
 
 # Lightning, Accelerate and MPI take these for an order to start as many ranks as Slurm has tasks.
