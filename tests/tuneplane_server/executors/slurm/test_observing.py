@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -318,6 +319,28 @@ async def test_a_listing_that_takes_long_is_asked_for_rarely(stage: Stage) -> No
         await stage.executor.observe(handle)
         stage.slurm.time.passed += 1.5
     assert stage.slurm.asked == ["jobs"] * 2
+
+
+async def test_a_listing_that_was_on_its_way_when_something_changed_is_not_kept(stage: Stage) -> None:
+    handle = await stage.launch()
+    quick, asked, go_on = stage.slurm.jobs, asyncio.Event(), asyncio.Event()
+
+    async def slow(*, name: str | None = None, everyone: bool = False) -> list[SlurmJob]:
+        found = await quick(name=name, everyone=everyone)
+        asked.set()
+        await go_on.wait()
+        return found
+
+    stage.slurm.jobs = slow
+    looking = asyncio.create_task(stage.executor.observe(handle))
+    async with asyncio.timeout(60):
+        await asked.wait()
+        stage.slurm.jobs = quick
+        stage.slurm.run(17)
+        stage.executor.clearing.listings.forget()
+        go_on.set()
+        assert (await looking).queued is not None
+    assert (await stage.executor.observe(handle)).started
 
 
 async def test_a_missing_job_costs_no_question_at_every_look(stage: Stage) -> None:

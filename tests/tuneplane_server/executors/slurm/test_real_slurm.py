@@ -124,7 +124,7 @@ async def test_what_cannot_be_understood_is_unknown(
         faults.faults["GET /jobs"] = [fault]
         found = await console.observe(handle)
         assert (found.presence, found.exit) == ("unknown", None)
-        console._listings.forget()
+        console.clearing.listings.forget()
     assert (await console.observe(handle)).presence == "present"
 
 

@@ -21,6 +21,7 @@ from tuneplane_node.engine import (
     RuntimeHandle,
 )
 from tuneplane_server.domain.classify import Exit
+from tuneplane_server.domain.own_queue import is_counted
 from tuneplane_server.domain.reasons import REASONS
 from tuneplane_server.executors.port import (
     Capabilities,
@@ -171,7 +172,7 @@ class LocalExecutor:
         changed those of before."""
         machines = handle.data.get("machines", ())
         others = bool(handle.data) and not (machines and isinstance(machines[0], str))
-        counted = any("/" in node for node in handle.nodes)  # of an executor with a queue of its own
+        counted = any(map(is_counted, handle.nodes))  # by an executor with a queue of its own
         return others or counted or handle.data.get("instance", self._instance) != self._instance
 
     async def _launched(self, handle: Handle) -> list[RuntimeHandle]:

@@ -63,7 +63,7 @@ class Clearing:
         *,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
-        self._client, self._listings, self._lookup = client, listings, lookup
+        self._client, self.listings, self._lookup = client, listings, lookup
         self._root, self._clock, self._launcher = root, clock, launcher
         self.poll_seconds = poll_seconds
         self._beside: dict[int, asyncio.Task[None]] = {}
@@ -190,7 +190,7 @@ class Clearing:
         except SlurmError as error:
             log.warning("a job could not be cancelled yet", slurm=job_id, why=said(error))
         finally:
-            self._listings.forget()
+            self.listings.forget()
 
     # --- telling and waiting ----------------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class Clearing:
             if error.kind not in ("unknown-outcome", "not-found"):
                 raise
         finally:
-            self._listings.forget()
+            self.listings.forget()
 
     async def _await_end(self, place: Place, jobs: Iterable[Job], seconds: float) -> End:
         """What Slurm says of these within that time."""
@@ -223,7 +223,7 @@ class Clearing:
                         await asyncio.sleep(self.poll_seconds)
             return End.NONE
         finally:
-            self._listings.forget()
+            self.listings.forget()
 
     def _now(self) -> float:
         return self._clock.now().timestamp()

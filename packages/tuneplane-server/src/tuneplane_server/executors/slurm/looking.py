@@ -54,14 +54,14 @@ class Listings:
         self._client, self._user, self._clock = client, user, clock
         self._kept: Listing | None = None
         self._asking: asyncio.Task[Listing] | None = None
-        self._asked = float("-inf")
+        self._asked = self._changed = float("-inf")
 
     def now(self) -> float:
         return self._clock()
 
     def forget(self) -> None:
-        """Something was changed: what is kept is of before."""
-        self._kept = None
+        """Something was changed: what is kept, and what is being asked, is of before."""
+        self._kept, self._changed = None, self._clock()
 
     async def close(self) -> None:
         if self._asking is not None:
@@ -101,7 +101,8 @@ class Listings:
             listing = Listing(now, now + AWAY_SECONDS, {}, (), error)
         finally:
             self._asking = None
-        self._kept = listing
+        if asked >= self._changed:
+            self._kept = listing
         return listing
 
     def _sorted(self, asked: float, found: list[SlurmJob]) -> Listing:
