@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -57,7 +58,7 @@ def answers(given: dict[str, tuple[int, object] | Answering]) -> Answering:
 
 
 @asynccontextmanager
-async def server(answer: Answering) -> AsyncIterator[Server]:
+async def server(answer: Answering, context: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
     made = Server()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -77,8 +78,8 @@ async def server(answer: Answering) -> AsyncIterator[Server]:
         finally:
             writer.close()
 
-    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
-    made.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    made.url = f"{'https' if context else 'http'}://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
     try:
         yield made
     finally:

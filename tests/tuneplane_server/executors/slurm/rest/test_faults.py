@@ -58,7 +58,7 @@ async def failing(
     given: dict[str, Any], call: Callable[[SlurmClient], Any], **options: Any
 ) -> tuple[SlurmError, Server]:
     async with server(answers(given)) as there:
-        client = SlurmClient(there.url, "tester", TOKEN, **options)
+        client = SlurmClient(there.url, "tester", TOKEN, connect_seconds=1, **options)
         with pytest.raises(SlurmError) as problem:
             await call(client)
         await client.close()

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from tuneplane_node.tls_words import tls_trouble
 from tuneplane_server import __version__
 from tuneplane_server.executors.slurm.rest.models import SlurmError
 from tuneplane_server.executors.slurm.rest.tokens import Token, TokenError
@@ -84,11 +85,12 @@ class Transport:
         except TimeoutError:
             raise SlurmError(lost, f"{self._place()} did not answer within {self._total:g} s") from None
         except _NOT_SENT as problem:
-            raise SlurmError("unreachable", f"{self._place()}: {_words(problem)}") from None
+            raise SlurmError("unreachable", f"{self._place()}: {await self._why(problem)}") from None
         except (httpx2.InvalidURL, UnicodeError) as problem:
             raise SlurmError("unreachable", f"{self._place()}: {_words(problem)}") from None
         except httpx2.HTTPError as problem:
-            raise SlurmError(lost, f"{self._place()}: {_words(problem)}") from None
+            why = _words(problem) if changes else await self._why(problem)
+            raise SlurmError(lost, f"{self._place()}: {why}") from None
         except _TooLargeError:
             raise SlurmError(lost, f"{self._place()} answers with more than {self._max_answer} bytes") from None
 
@@ -147,6 +149,9 @@ class Transport:
             if len(content) > self._max_answer:
                 raise _TooLargeError
         return bytes(content)
+
+    async def _why(self, problem: Exception) -> str:
+        return await tls_trouble(self.url, problem, min(self._connect, 2.0)) or _words(problem)
 
     def _place(self) -> str:
         """The address for people: nothing that could be a password in it."""
