@@ -59,6 +59,8 @@ def write_files(home: Path, version: str, options: SlurmOptions, ports: SlurmPor
         "group": f"{USER}:x:{UID}:\n{REST_USER}:x:{REST_UID}:\n",
         "apptainer": (Path(__file__).parent / "slurm_parts/apptainer").read_text(),
     }
+    if version != "22.05":
+        files["oci.conf"] = _oci_conf()
     if options.accounting:
         files["slurmdbd.conf"] = _database_conf(ports)
     for name, text in files.items():
@@ -66,6 +68,15 @@ def write_files(home: Path, version: str, options: SlurmOptions, ports: SlurmPor
     for name in ("jwt.key", "slurmdbd.conf"):  # Slurm insists
         if (etc / name).exists():
             (etc / name).chmod(0o600)
+
+
+def _oci_conf() -> str:
+    """Slurm's own containers, with runc as the user; 22.05 takes no root file system from outside of a bundle."""
+    runc, name = "/usr/sbin/runc --rootless=true --root=/run/oci", "%n.%u.%j.%s.%t"
+    return (
+        f'RunTimeQuery="{runc} state {name}"\nRunTimeKill="{runc} kill -a {name}"\n'
+        f'RunTimeDelete="{runc} delete --force {name}"\nRunTimeRun="{runc} run {name} -b %b"\n'
+    )
 
 
 def _nodes() -> str:

@@ -21,7 +21,7 @@ cat etc/group.new >>etc/group
 mv etc/hosts.new etc/hosts
 cp "$home/etc/apptainer" usr/local/bin/apptainer
 chmod 755 usr/local/bin/apptainer
-mkdir -p run/munge var/spool/slurm var/lib/slurm/state var/lib/mysql
+mkdir -p run/munge run/oci var/spool/slurm var/lib/slurm/state var/lib/mysql
 # gres.conf takes nothing but character devices; these do what /dev/null does.
 for number in 0 1 2 3 4 5 6 7; do mknod -m 666 "var/lib/slurm/gpu$number" c 1 3; done
 pivot_root . mnt/host
@@ -30,7 +30,7 @@ mount -t proc proc /proc
 head -c 1024 /dev/urandom >/etc/munge/munge.key
 chown -R munge: /etc/munge /run/munge
 chmod 400 /etc/munge/munge.key
-chmod 1777 /run/munge
+chmod 1777 /run/munge /run/oci
 chown -R slurm: /var/lib/slurm/state /var/lib/mysql /etc/slurm
 chmod 700 /etc/munge
 echo up

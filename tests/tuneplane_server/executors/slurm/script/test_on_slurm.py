@@ -4,144 +4,16 @@ few lines of sh that say what they see and end as the runner would."""
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
 from tests.services.slurm import VERSIONS, SlurmCluster
-from tuneplane_server.executors.slurm.rest.client import SlurmClient
-from tuneplane_server.executors.slurm.rest.models import Component, SlurmJob, Submission
-from tuneplane_server.executors.slurm.script import MachineExit, Part, ScriptRequest, exit_file, parse_exit, render
+from tuneplane_server.executors.slurm.script import Part
+
+from .on_slurm import BOUND, SHOWS, WAITS, Stage, end_all, stage_on
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
-
-BOUND = 240.0
-# The image of the tests' apptainer: this machine's programs.
-IMAGE = "# image of the tests\nbind /usr\nbind /bin\nbind /lib\nbind /lib64\n"
-SHOWS = 'env >"$OUT/env-$TUNEPLANE_MACHINE_RANK"\n'
-# As the runner: it sees a SIGTERM, and a `stop` in its spool, and saves before it ends.
-WAITS = """\
-rank=$TUNEPLANE_MACHINE_RANK
-saves() { echo "$1" >"$OUT/saved-$rank"; exit 143; }
-trap 'saves TERM' TERM
-: >"$OUT/running-$rank"
-while [ ! -e "$OUT/../spool/rank-$rank/stop" ]; do sleep 0.1; done
-saves stop
-"""
-
-
-@dataclass
-class Stage:
-    """Attempts on one cluster. `ids`: the Slurm jobs that were submitted."""
-
-    cluster: SlurmCluster
-    client: SlurmClient
-    ids: list[int] = field(default_factory=list)
-
-    async def submit(
-        self,
-        body: str,
-        *parts: Part,
-        partition: str = "main",
-        minutes: int = 5,
-        grace: float = 20,
-        warning: tuple[str, int] | None = None,
-        **environment: str,
-    ) -> Run:
-        root = self.cluster.folder / f"run one {uuid.uuid4().hex[:8]}"
-        for name in ("capsule", "slurm", "out", "spool"):
-            (root / name).mkdir(parents=True)
-            (root / name).chmod(0o1777)
-        (root / "capsule" / "bootstrap.sh").write_text(body)
-        image = self.cluster.folder / "host.sif"
-        image.write_text(IMAGE)
-        environment = {**environment, "OUT": str(root / "out")}
-        request = ScriptRequest(
-            job_id=root.name,
-            attempt=1,
-            profile="apptainer",
-            image=str(image),
-            capsule=root / "capsule",
-            slurm_dir=root / "slurm",
-            storage_root=self.cluster.folder,
-            parts=parts,
-            environment_names=tuple(environment),
-            read_only=(root / "capsule",),
-            writable=(root / "out",),
-            grace=grace,
-        )
-        submission = Submission(
-            name=root.name,
-            comment="tests",
-            script=render(request).text,
-            components=tuple(
-                Component(part.machines, part.gpus, "h200" if part.gpus else None, partition=partition)
-                for part in parts
-            ),
-            environment={"PATH": "/usr/local/bin:/usr/bin:/bin", **environment},
-            directory=str(root / "slurm"),
-            output=str(root / "slurm" / "job.out"),
-            time_limit_minutes=minutes,
-            warning=warning,
-        )
-        self.ids.append(await self.client.submit(submission))
-        return Run(self.client, self.ids[-1], root, sum(part.machines for part in parts))
-
-
-@dataclass(frozen=True)
-class Run:
-    client: SlurmClient
-    id: int
-    root: Path
-    machines: int
-
-    async def wait(self, what: str, there: Callable[[], bool]) -> None:
-        try:
-            async with asyncio.timeout(BOUND):
-                while True:
-                    if there():
-                        return
-                    await asyncio.sleep(0.1)
-        except TimeoutError:
-            jobs = await self.client.job(self.id)
-            raise AssertionError(f"{what}: {[sorted(job.states) for job in jobs]}\n{self.output}") from None
-
-    async def running(self) -> None:
-        files = [self.root / "out" / f"running-{rank}" for rank in range(self.machines)]
-        await self.wait("all run", lambda: all(file.exists() for file in files))
-
-    async def ended(self) -> SlurmJob:
-        """The leader, when all components are over."""
-        async with asyncio.timeout(BOUND):
-            while True:
-                jobs = await self.client.job(self.id)
-                alive = {"PENDING", "RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING"}
-                if jobs and not any(job.states & alive for job in jobs):
-                    return jobs[0]
-                await asyncio.sleep(0.1)
-
-    @property
-    def output(self) -> str:
-        path = self.root / "slurm" / "job.out"
-        return path.read_text(errors="replace") if path.exists() else ""
-
-    def saved(self, rank: int) -> bool:
-        return (self.root / "out" / f"saved-{rank}").exists()
-
-    def environment(self, rank: int) -> dict[str, str]:
-        lines = (self.root / "out" / f"env-{rank}").read_text().splitlines()
-        return dict(line.split("=", 1) for line in lines if "=" in line)
-
-    async def end_of(self, rank: int) -> MachineExit:
-        """srun may learn of its step's end a moment after Slurm calls the job over."""
-        path = self.root / "slurm" / exit_file(rank)
-        await self.wait(f"the end of machine {rank} is written", path.exists)
-        found = parse_exit(path.read_text())
-        assert found is not None
-        return found
 
 
 @pytest.fixture(scope="module", params=sorted(VERSIONS))
@@ -151,12 +23,9 @@ def cluster(request: pytest.FixtureRequest, slurm_clusters: Callable[[str], Slur
 
 @pytest.fixture
 async def stage(cluster: SlurmCluster) -> AsyncIterator[Stage]:
-    made = _stage(cluster)
+    made = stage_on(cluster)
     yield made
-    for job_id in made.ids:
-        await made.client.signal(job_id, "KILL")
-        await Run(made.client, job_id, Path(), 0).ended()
-    await made.client.close()
+    await end_all(made)
 
 
 @pytest.fixture
@@ -164,10 +33,6 @@ def whole(cluster: SlurmCluster) -> Iterator[SlurmCluster]:
     """A node that a test takes away is back afterwards."""
     yield cluster
     cluster.resume("n2")
-
-
-def _stage(cluster: SlurmCluster) -> Stage:
-    return Stage(cluster, SlurmClient(cluster.url, cluster.user, cluster.token_file))
 
 
 async def test_ranks_cards_and_addresses_of_a_heterogeneous_job(stage: Stage) -> None:
@@ -261,7 +126,7 @@ async def test_slurms_time_limit_reaches_the_runner_before_the_kill(
     slurm_clusters: Callable[[str], SlurmCluster],
 ) -> None:
     """On all versions at once: the least limit is a minute."""
-    stages = [_stage(slurm_clusters(version)) for version in sorted(VERSIONS)]
+    stages = [stage_on(slurm_clusters(version)) for version in sorted(VERSIONS)]
     runs = [await stage.submit(WAITS, Part(1, 0), minutes=1) for stage in stages]
     jobs = await asyncio.gather(*(run.ended() for run in runs))
     for stage, run, job in zip(stages, runs, jobs, strict=True):
