@@ -21,6 +21,7 @@ from tuneplane_node.daemon.capsule_files import check_capsule
 from tuneplane_node.daemon.file_lane import FileLane
 from tuneplane_node.daemon.ports import Ports
 from tuneplane_node.daemon.preflight import Here, check_space, preflight
+from tuneplane_node.engine import RuntimeHandle, Stranger
 from tuneplane_node.wire import MainPlace, PreflightReport, PreflightRequest
 
 JOB = "0123456789abcdef"
@@ -83,6 +84,19 @@ async def test_a_machine_on_which_all_is_well(here: Here, capsule: dict[str, str
     assert report.clock_offset == 2.0
     assert (report.reached, report.interface) == (None, "lo")
     assert [each.address for each in report.ips] == [each.address for each in local_addresses()]
+
+
+async def test_a_card_that_a_lost_job_holds_is_refused(here: Here) -> None:
+    handle = RuntimeHandle("docker", "tp-left-1-0")
+    left = Stranger(handle, "left", "1", "old-id", running=True, gpus=(1,))
+    report = await preflight(asked(here, gpus=(0, 1)), replace(here, strangers=(left,)))
+    (problem,) = report.problems
+    assert (problem.code, problem.retry, problem.values["index"]) == ("card-held-by-stranger", True, 1)
+    assert "docker/tp-left-1-0" in problem.text
+    unknown = replace(left, gpus=None)
+    assert len((await preflight(asked(here, gpus=(0, 1)), replace(here, strangers=(unknown,)))).problems) == 2
+    over = replace(unknown, running=False)
+    assert (await preflight(asked(here, gpus=(0, 1)), replace(here, strangers=(over,)))).problems == ()
 
 
 async def test_everything_that_is_wrong_is_told_at_once_with_what_to_do(here: Here, capsule: dict[str, str]) -> None:

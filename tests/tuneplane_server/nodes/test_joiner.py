@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ from tests.tuneplane_server.nodes.build import announcement, ready
 from tests.tuneplane_server.nodes.test_joining import SILENCE
 from tuneplane_node.client import NodeClient, NodeUnreachableError
 from tuneplane_node.daemon.storage_proof import prove_storage
-from tuneplane_node.wire import NodeHello, StorageChallenge, StorageProof
+from tuneplane_node.wire import NodeHello, StorageChallenge, StorageProof, StrangerSeen
 from tuneplane_server.background.joiner import Joiner
 from tuneplane_server.background.loop import SupervisedLoop
 from tuneplane_server.domain.findings import NODES_REFUSED, NODES_UNREACHABLE
@@ -38,6 +38,7 @@ class Machine:
     calls: int = 0
     go: asyncio.Event | None = None  # until then it does not answer
     cleaned: list[tuple[str, int]] = field(default_factory=list)
+    ended_left: list[tuple[str, int, str]] = field(default_factory=list)  # of another node id
 
     async def hello(self) -> NodeHello:
         self.calls += 1
@@ -51,7 +52,10 @@ class Machine:
         self.proofs += 1
         return prove_storage(challenge, self.root, self.hello_of.node_id, looks=1, pause=0)
 
-    async def cleanup_attempt(self, job: str, attempt: int) -> bool:
+    async def cleanup_attempt(self, job: str, attempt: int, instance: str = "") -> bool:
+        if instance:
+            self.ended_left.append((job, attempt, instance))
+            return (job, attempt) not in self.left
         self.cleaned.append((job, attempt))
         return (job, attempt) not in self.left
 
@@ -293,3 +297,29 @@ async def test_a_node_that_takes_its_time_keeps_no_other_of_its_batch_waiting(si
     slow.go.set()
     await site.loop.idle()
     assert (await site.node("gpu-1")).health is NodeHealth.READY
+
+
+async def test_what_a_machine_ran_before_its_state_was_lost_is_ended_when_it_was_given_up(site: Site) -> None:
+    """It is back under another id, perhaps under another name, and tells what it found running."""
+    old = await site.join()
+    await site.look()
+    old.away = True
+    nodes = site.harness.services.nodes
+    await nodes.fence("gpu-1", "a" * 16, 1)
+    await nodes.fence("gpu-1", "b" * 16, 1)
+    site.harness.time.pass_(SILENCE)
+    left = tuple(StrangerSeen(f"docker/tp-{x}-1-0", x * 16, 1, "id-gpu-1", gpus=(0,)) for x in ("a", "b", "c"))
+    told = replace(announcement("gpu-9", node_id="id-new", address="http://new:8643"), strangers=left)
+    await nodes.announce(told, "10.0.0.1")
+    root = site.harness.services.settings.storage_root
+    machine = site.machines[told.address] = Machine(told.hello, root, told.address, left={("b" * 16, 1)})
+    await site.look()
+    assert machine.ended_left == [("a" * 16, 1, "id-gpu-1"), ("b" * 16, 1, "id-gpu-1")], "of the third nothing is known"
+    assert machine.cleaned == []
+    assert [fence.job_id for fence in await nodes.fences()] == ["b" * 16]
+    machine.left = set()
+    site.harness.time.pass_(10)
+    await nodes.announce(told, "10.0.0.1")
+    await site.look()
+    assert await nodes.fences() == []
+    assert (await site.node("gpu-9")).placeable

@@ -125,10 +125,10 @@ class NodeClient:
         answer = await self._post(f"{_path(handle)}/cleanup", CleanupCall(time.time()), CleanupAnswer)
         return answer.gone
 
-    async def cleanup_attempt(self, job: str, attempt: int) -> bool:
+    async def cleanup_attempt(self, job: str, attempt: int, instance: str = "") -> bool:
         """End launches in flight of that attempt, remove every container with its labels, give back its port. True: all of it is
-        gone, proved, in every runtime that the node ever used."""
-        call = AttemptCleanupCall(job, attempt, time.time())
+        gone, proved, in every runtime that the node ever used. `instance`: of what was launched under that other node id instead."""
+        call = AttemptCleanupCall(job, attempt, time.time(), instance)
         return (await self._post("/attempts/cleanup", call, CleanupAnswer)).gone
 
     async def logs(self, handle: RuntimeHandle, tail_bytes: int = 64 * 1024) -> bytes:

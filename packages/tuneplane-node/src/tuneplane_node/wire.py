@@ -142,6 +142,18 @@ class ContainerSeen(Shape):
 
 
 @dataclass(frozen=True)
+class StrangerSeen(Shape):
+    """A job on the machine that was launched under another node id, `instance`. `gpus`: None when its cards cannot be told."""
+
+    handle: str
+    job: str
+    attempt: int
+    instance: str
+    running: bool = True
+    gpus: tuple[int, ...] | None = ()
+
+
+@dataclass(frozen=True)
 class Announcement(Shape):
     """A node to the console. `address`: the URL at which the console is to call it; empty when it cannot tell."""
 
@@ -150,6 +162,7 @@ class Announcement(Shape):
     inventory: Inventory | None = None
     findings: tuple[NodeProblem, ...] = ()
     containers: int = 0
+    strangers: tuple[StrangerSeen, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -288,11 +301,13 @@ class CleanupCall(Shape):
 
 @dataclass(frozen=True)
 class AttemptCleanupCall(Shape):
-    """Everything of one attempt, also what a launch of which nobody saw the end has made."""
+    """Everything of one attempt, also what a launch of which nobody saw the end has made. `instance`: the node id under which it was
+    launched, where that is another one than the node has now."""
 
     job: str
     attempt: int
     asked: float = 0.0
+    instance: str = ""
 
 
 @dataclass(frozen=True)

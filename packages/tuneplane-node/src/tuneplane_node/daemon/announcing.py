@@ -115,15 +115,16 @@ class Announcer:
             raise self._no_console(str(problem)) from problem
 
     async def _announcement(self) -> Announcement:
-        hello, address, inventory, findings, containers = await asyncio.gather(
+        hello, address, inventory, findings, containers, strangers = await asyncio.gather(
             self._node.hello(),
             self._own_address(),
             self._facts.inventory.get(),
             self._facts.findings.get(),
             self._facts.containers.get(),
+            self._facts.strangers.get(),
         )
         problems = tuple(NodeProblem.of_finding(each) for each in findings or ())
-        return Announcement(hello, address, inventory, problems, containers or 0)
+        return Announcement(hello, address, inventory, problems, containers or 0, tuple(strangers or ()))
 
     async def _own_address(self) -> str:
         if self._address:

@@ -168,7 +168,8 @@ class _Calls:
 
     async def _cleanup_attempt(self, request: Request) -> Response:
         call = await _body(request, AttemptCleanupCall)
-        return self.answers.json(CleanupAnswer(await self._node.cleanup_attempt(call.job, call.attempt)))
+        gone = await self._node.cleanup_attempt(call.job, call.attempt, call.instance)
+        return self.answers.json(CleanupAnswer(gone))
 
     # --- before a launch --------------------------------------------------------------------------------------------
 

@@ -11,8 +11,10 @@ from collections.abc import Awaitable, Callable
 from tuneplane_node.daemon.node import Node
 from tuneplane_node.engine.inventory import Inventory
 from tuneplane_node.engine.problems import Finding, NodeError
+from tuneplane_node.wire import StrangerSeen
 
 INVENTORY_SECONDS, FINDINGS_SECONDS, COUNT_SECONDS = 60.0, 300.0, 10.0  # nvidia-smi wakes every card
+STRANGERS_SECONDS = 30.0  # a look goes through every process
 FIRST_SECONDS = 5.0
 _LOG = logging.getLogger("tuneplane_node")
 
@@ -54,7 +56,8 @@ class Facts:
         self.inventory: Kept[Inventory] = Kept(node.engine.inventory, INVENTORY_SECONDS)
         self.findings: Kept[list[Finding]] = Kept(node.check, FINDINGS_SECONDS)
         self.containers: Kept[int] = Kept(node.count, COUNT_SECONDS)
+        self.strangers: Kept[list[StrangerSeen]] = Kept(node.strangers, STRANGERS_SECONDS)
 
     async def close(self) -> None:
-        for kept in (self.inventory, self.findings, self.containers):
+        for kept in (self.inventory, self.findings, self.containers, self.strangers):
             await kept.close()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from tuneplane_node.daemon.operations import Operations
@@ -12,14 +13,15 @@ from tuneplane_node.daemon.ports import Ports
 from tuneplane_node.daemon.preflight import Here, preflight
 from tuneplane_node.daemon.removals import Removals
 from tuneplane_node.daemon.storage_proof import StorageProver
-from tuneplane_node.engine import LABEL_ATTEMPT, LABEL_JOB, Engine, NodeError, OwnedContainer
+from tuneplane_node.engine import LABEL_ATTEMPT, LABEL_JOB, Engine, NodeError, OwnedContainer, Stranger
 from tuneplane_node.engine.problems import Finding
 from tuneplane_node.engine.supervisor.procfs import boot_id
 from tuneplane_node.versions import VERSION
-from tuneplane_node.wire import ContainerSeen, NodeHello, PreflightReport, PreflightRequest
+from tuneplane_node.wire import ContainerSeen, NodeHello, PreflightReport, PreflightRequest, StrangerSeen
 
 AT_ONCE = 8  # questions to a container engine at the same time
 PROCESS = "process"
+MAX_STRANGERS, NAMED = 100, 5  # that are told to the console, and that a sentence names
 
 
 class Node:
@@ -43,7 +45,7 @@ class Node:
         self.ports = Ports(state_root / "ports.json", self._holds)
         self._started_at = time.time()
         self._containers = _Together(self._look)
-        self._findings = _Together(self.engine.check)
+        self._findings = _Together(self._check)
 
     async def hello(self) -> NodeHello:
         runtime = await self._runtime()
@@ -77,10 +79,22 @@ class Node:
     async def preflight(self, request: PreflightRequest) -> PreflightReport:
         inventory = await self.engine.inventory()
         gpus = frozenset(gpu.index for gpu in inventory.gpus)
-        here = Here(self.storage_root, self.state_root, gpus, await self._runtime() == PROCESS)
+        strangers = await self._strangers() if request.gpus else ()
+        here = Here(self.storage_root, self.state_root, gpus, await self._runtime() == PROCESS, strangers=strangers)
         return await preflight(request, here)
 
-    async def cleanup_attempt(self, job: str, attempt: int) -> bool:
+    async def strangers(self) -> list[StrangerSeen]:
+        """Jobs here that were launched under another node id. Raises NodeError when a runtime cannot be asked."""
+        found = [each for each in await self.engine.strangers() if each.attempt.isascii() and each.attempt.isdecimal()]
+        return [
+            StrangerSeen(str(each.handle), each.job, int(each.attempt[:9]), each.instance, each.running, each.gpus)
+            for each in found[:MAX_STRANGERS]
+        ]
+
+    async def cleanup_attempt(self, job: str, attempt: int, instance: str = "") -> bool:
+        """`instance`: of what was launched under that node id, when it is not ours."""
+        if instance and instance != self.node_id:
+            return await self.operations.end_strangers(job, attempt, instance)
         gone = await self.operations.cleanup_attempt(job, attempt)
         if gone:
             await self.ports.release(job, attempt)
@@ -91,6 +105,21 @@ class Node:
         await self.operations.close(seconds)
         await self.ports.aclose()
         await self.engine.close()
+
+    async def _check(self) -> list[Finding]:
+        findings = await self.engine.check()
+        running = [each for each in await self._strangers() if each.running]
+        if running:
+            names = ", ".join(str(each.handle) for each in running[:NAMED]) + (", …" if len(running) > NAMED else "")
+            problem = NodeError("strangers-running", count=len(running), host=socket.gethostname(), names=names)
+            findings.append(problem.finding())
+        return findings
+
+    async def _strangers(self) -> Sequence[Stranger]:
+        try:
+            return await self.engine.strangers()
+        except NodeError:
+            return ()  # `check` says what is wrong with the engine
 
     async def _runtime(self) -> str:
         try:

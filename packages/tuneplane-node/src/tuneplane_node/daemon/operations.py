@@ -85,6 +85,12 @@ class Operations:
         task = self._cleanups.start_or_join(f"{job}/{attempt}", "", lambda: self._cleanup_attempt(mine))
         return await self._cleanups.result(task, self._wait) is True
 
+    async def end_strangers(self, job: str, attempt: int, instance: str) -> bool:
+        """As `cleanup_attempt`, of what was launched under another node id."""
+        key = f"{job}/{attempt}/{instance}"
+        task = self._cleanups.start_or_join(key, "", lambda: self._end_strangers(job, str(attempt), instance))
+        return await self._cleanups.result(task, self._wait) is True
+
     def stop_waiting(self) -> None:
         """Who waits is told that it is not done, so that requests end before the daemon does; nothing new begins."""
         self._closing = True
@@ -144,6 +150,11 @@ class Operations:
     async def _cleanup(self, handle: RuntimeHandle) -> bool:
         await self._launches.end(handle.name)
         return await self._engine.cleanup(handle)
+
+    async def _end_strangers(self, job: str, attempt: str, instance: str) -> bool:
+        gone = await self._engine.end_strangers(job, attempt, instance)
+        _LOG.warning("%s/%s of the node id %s: %s", job, attempt, instance, "gone" if gone else "not gone yet")
+        return gone
 
     async def _cleanup_attempt(self, mine: Attempt) -> bool:
         for name in [name for name, attempt in self._attempts.items() if attempt == mine]:

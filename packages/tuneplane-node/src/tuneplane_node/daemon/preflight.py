@@ -17,6 +17,7 @@ from tuneplane_node.daemon.capsule_files import PAUSE_SECONDS, check_capsule
 from tuneplane_node.daemon.file_lane import FileLane, StorageHangsError
 from tuneplane_node.daemon.main_probe import greeting, plain_words, reach
 from tuneplane_node.engine.problems import NodeError
+from tuneplane_node.engine.strangers import Stranger
 from tuneplane_node.wire import MachineAddress, NodeProblem, PreflightReport, PreflightRequest
 
 MAX_CLOCK_SECONDS = 60.0  # curves and time limits bear less; what the request itself takes counts as well
@@ -32,7 +33,7 @@ SHM = Path("/dev/shm")  # noqa: S108 - it is looked at, nothing is put there
 @dataclass(frozen=True)
 class Here:
     """What the daemon knows of its machine. `gpus`: indexes of its inventory. `process`: jobs are processes of this machine, whose
-    own /dev/shm they use; a container gets one from its engine. `pause`: seconds between two looks at a file that is not yet here."""
+    own /dev/shm they use; a container gets one from its engine. `strangers`: jobs of other node ids. `pause`: seconds between two looks at a file that is not yet here."""
 
     storage_root: Path
     state_root: Path
@@ -42,6 +43,7 @@ class Here:
     clock: Callable[[], float] = time.time
     pause: float = PAUSE_SECONDS
     files: FileLane = _FILES
+    strangers: Sequence[Stranger] = ()
 
 
 async def preflight(request: PreflightRequest, here: Here) -> PreflightReport:
@@ -155,8 +157,18 @@ def _clock(request: PreflightRequest, offset: float) -> list[NodeError]:
 
 
 def _gpus(request: PreflightRequest, here: Here) -> list[NodeError]:
-    return [NodeError("gpu-unknown", f"{_hostname()} has {_shown(here.gpus)}", index=index)
-            for index in request.gpus if index not in here.gpus]  # fmt: skip
+    problems = [
+        NodeError("gpu-unknown", f"{_hostname()} has {_shown(here.gpus)}", index=index)
+        for index in request.gpus
+        if index not in here.gpus
+    ]
+    for index in request.gpus:
+        holder = next((each for each in here.strangers if each.holds(index)), None)
+        if holder is not None:
+            name, of = str(holder.handle), holder.instance
+            problem = NodeError("card-held-by-stranger", index=index, host=_hostname(), name=name, instance=of)
+            problems.append(problem)
+    return problems
 
 
 def _shown(gpus: frozenset[int]) -> str:

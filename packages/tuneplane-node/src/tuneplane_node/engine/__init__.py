@@ -18,6 +18,7 @@ from tuneplane_node.engine.requests import (
     parse_mounts,
 )
 from tuneplane_node.engine.sampling.samples import CardSample, JobSample, MachineSample
+from tuneplane_node.engine.strangers import Stranger
 
 __all__ = [
     "LABEL_ATTEMPT",
@@ -38,6 +39,7 @@ __all__ = [
     "OwnedContainer",
     "Problem",
     "RuntimeHandle",
+    "Stranger",
     "build_environment",
     "is_environment_ready",
     "parse_mounts",

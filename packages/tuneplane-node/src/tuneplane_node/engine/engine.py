@@ -29,10 +29,11 @@ from tuneplane_node.engine.sampling.jobs import JobPlace
 from tuneplane_node.engine.sampling.sampler import Sampler
 from tuneplane_node.engine.sampling.samples import MachineSample
 from tuneplane_node.engine.selection import RuntimeChoice, RuntimeOptions, Selection
+from tuneplane_node.engine.strangers import VISIBLE_SIMULATED_GPUS, Stranger
 
 PULL_SECONDS = 1800.0
 _ABANDONED_SECONDS = 7 * 86_400.0
-VISIBLE_SIMULATED_GPUS = "TUNEPLANE_VISIBLE_SIMULATED_GPUS"
+PROCESS = "process"
 
 
 class Engine:
@@ -139,6 +140,23 @@ class Engine:
         found = [container for runtime in await self._selection.used() for container in await runtime.owned()]
         there = {container.handle for container in found}
         return [*found, *(gone for gone in await self._cards_held.held() if gone.handle not in there)]
+
+    async def strangers(self) -> list[Stranger]:
+        """Jobs on this machine that carry our labels and are of another instance: its own of before its state was lost, or another
+        installation's. Raises NodeError when a runtime cannot be asked."""
+        runtimes = {runtime.name: runtime for runtime in await self._selection.used()}
+        runtimes.setdefault(PROCESS, self._selection.named(PROCESS))
+        return [stranger for runtime in runtimes.values() for stranger in await runtime.strangers()]
+
+    async def end_strangers(self, job: str, attempt: str, instance: str) -> bool:
+        """End what that instance had of an attempt. True: nothing of it is left, proved. Raises NodeError."""
+        mine = [
+            each
+            for each in await self.strangers()
+            if (each.job, each.attempt, each.instance) == (job, attempt, instance)
+        ]
+        gone = [await self._selection.named(each.handle.runtime).end_stranger(each) for each in mine]
+        return all(gone)
 
     async def sample(self) -> MachineSample:
         """What the machine, its cards and our jobs use now; rates are since the last call. Jobs of a runtime that cannot be asked are

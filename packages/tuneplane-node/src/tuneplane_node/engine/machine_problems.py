@@ -50,6 +50,25 @@ MACHINE_PROBLEMS: dict[str, Problem] = {
     "storage-ready": Problem(
         "infra", N_("The storage root {path} is there and writable ({fs_type}, from {source})."), "", level="info"
     ),
+    # jobs of a node id that is not this one
+    "strangers-running": Problem(
+        "infra",
+        N_("{count} jobs that were launched under another node id run on {host}: {names}."),
+        N_(
+            "When the state directory of this machine was lost, the console ends what it gave up here by itself. Jobs of another "
+            "installation are that one's. What is left is ended by hand: docker rm -f, or kill."
+        ),
+        level="warning",
+    ),
+    "card-held-by-stranger": Problem(
+        "infra",
+        N_("Card {index} of {host} is held by {name}, which was launched under another node id ({instance})."),
+        N_(
+            "When the state directory of this machine was lost, the console ends what it gave up there by itself; else see "
+            "tuneplane-node check."
+        ),
+        retry=True,
+    ),
     # ports of jobs
     "job-ports-exhausted": Problem(
         "infra",

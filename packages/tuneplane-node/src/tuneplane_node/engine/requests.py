@@ -117,6 +117,10 @@ class OwnedContainer:
         return self.handle.name
 
 
+def is_launch_name(name: str) -> bool:
+    return _NAME.match(name) is not None
+
+
 def signal_of(exit_code: int | None) -> int | None:
     """The signal that a shell-style exit code stands for."""
     return exit_code - 128 if exit_code is not None and 128 < exit_code <= 128 + 64 else None

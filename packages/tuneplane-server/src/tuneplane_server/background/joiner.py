@@ -48,13 +48,16 @@ OTHER_NODE = N_("another node answers there")
 
 @dataclass(frozen=True)
 class Call:
-    """What is to be done at one address. `node`: None for a machine that has lost its name to another one."""
+    """What is to be done at one address. `node`: None for a machine that has lost its name to another one. `left`: attempts that were
+    given up under another node id, and are seen there.
+    """
 
     node: Node | None
     node_id: str
     address: str
     prove: bool
     fences: tuple[Fence, ...]
+    left: tuple[Fence, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,8 @@ class Joiner:
         now = self._clock.now()
         nodes = await self._nodes.list()
         self._say(nodes)
-        calls = {node.name: call for node in nodes if (call := _call_of(node, now)) is not None}
+        given_up = {(item.node_id, item.job_id, item.attempt): item for item in await self._nodes.fences()}
+        calls = {node.name: call for node in nodes if (call := _call_of(node, given_up, now)) is not None}
         strangers = await self._strangers()
         self._rests = {key: rest for key, rest in self._rests.items() if key in calls or key in strangers}
         names = [node.name for node in nodes]
@@ -171,6 +175,10 @@ class Joiner:
             if not await client.cleanup_attempt(fence.job_id, fence.attempt):
                 return f"something of {fence.job_id} is still there"
             await self._nodes.unfence(fence.node, fence.job_id, fence.attempt)
+        for fence in call.left:
+            if not await client.cleanup_attempt(fence.job_id, fence.attempt, fence.node_id):
+                return f"something of {fence.job_id} is still there"
+            await self._nodes.unfence(fence.node, fence.job_id, fence.attempt)
         return ""
 
     def _rests_now(self, call: Call, now: datetime) -> bool:
@@ -222,14 +230,16 @@ def _sign(call: Call, now: datetime) -> tuple[str, bool]:
     return call.node.daemon_start, now - call.node.last_heard < UNHEARD_AFTER
 
 
-def _call_of(node: Node, now: datetime) -> Call | None:
-    """None when there is nothing to say to the node."""
+def _call_of(node: Node, given_up: Mapping[tuple[str, str, int], Fence], now: datetime) -> Call | None:
+    """None when there is nothing to say to the node. A machine whose state was lost has another id now, and still what it had."""
+    seen = ((left.instance, left.job, left.attempt) for left in node.strangers)
+    left = tuple(given_up[key] for key in dict.fromkeys(seen) if key in given_up and key[0] != node.node_id)
     removed = node.state is NodeState.REMOVED
     prove = not removed and _proof_is_due(node, now)
     silent = not removed and not node.heard
-    if not (prove or silent or (node.fences and node.heard)):
+    if not (prove or silent or ((node.fences or left) and node.heard)):
         return None
-    return Call(node, node.node_id, node.address, prove, node.fences)
+    return Call(node, node.node_id, node.address, prove, node.fences, left)
 
 
 def _proof_is_due(node: Node, now: datetime) -> bool:

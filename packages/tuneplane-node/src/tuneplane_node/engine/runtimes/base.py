@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from tuneplane_node.engine.problems import Finding
 from tuneplane_node.engine.requests import LaunchRequest, Observed, OwnedContainer, RuntimeHandle
 from tuneplane_node.engine.sampling.jobs import JobPlace
+from tuneplane_node.engine.strangers import Stranger
 
 # How long a killed container may take to be gone before the caller is told that it is not.
 KILL_SECONDS = 15.0
@@ -54,6 +55,14 @@ class Runtime(Protocol):
 
     async def owned(self) -> list[OwnedContainer]:
         """Everything of this console's instance, running or ended."""
+        ...
+
+    async def strangers(self) -> list[Stranger]:
+        """What carries a job's labels here and is of another instance, or of none that is left."""
+        ...
+
+    async def end_stranger(self, stranger: Stranger) -> bool:
+        """End and remove exactly that; True only when it is proved to be gone."""
         ...
 
     async def places(self) -> list[JobPlace]:

@@ -30,12 +30,14 @@ from tuneplane_node.engine.runtimes import container_state as states
 from tuneplane_node.engine.runtimes.base import KILL_SECONDS, to_its_end
 from tuneplane_node.engine.runtimes.cdi import nvidia_devices
 from tuneplane_node.engine.runtimes.container_spec import docker_body, podman_body
+from tuneplane_node.engine.runtimes.docker_strangers import end_stranger, find_strangers
 from tuneplane_node.engine.runtimes.engine_api import ApiError, EngineApi, EngineFacts
 from tuneplane_node.engine.runtimes.image_uses import ImageUses
 from tuneplane_node.engine.runtimes.images import Images
 from tuneplane_node.engine.runtimes.registry_login import RegistryLogins
 from tuneplane_node.engine.runtimes.unseen import Unseen
 from tuneplane_node.engine.sampling.jobs import JobPlace
+from tuneplane_node.engine.strangers import Stranger
 
 START_SECONDS = 120.0  # GPU hooks may load drivers
 REMOVE_SECONDS = 60.0
@@ -155,6 +157,12 @@ class DockerRuntime:
             for name, labels, container in await self._listed()
             if container
         ]
+
+    async def strangers(self) -> list[Stranger]:
+        return await find_strangers(self.api, self.name, self._instance)
+
+    async def end_stranger(self, stranger: Stranger) -> bool:
+        return await end_stranger(self.api, stranger)
 
     async def _listed(self) -> list[tuple[str, dict[str, str], str]]:
         """(name, labels, the engine's id) of everything of ours."""

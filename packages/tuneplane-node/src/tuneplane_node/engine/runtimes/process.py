@@ -25,8 +25,10 @@ from tuneplane_node.engine.requests import (
     same_identity,
 )
 from tuneplane_node.engine.runtimes.base import KILL_SECONDS, to_its_end
-from tuneplane_node.engine.runtimes.process_records import TOKEN_VARIABLE, ProcessRecords, Record, read_tail
+from tuneplane_node.engine.runtimes.process_records import ProcessRecords, Record, read_tail
+from tuneplane_node.engine.runtimes.process_strangers import end_stranger, find_strangers, marks
 from tuneplane_node.engine.sampling.jobs import JobPlace
+from tuneplane_node.engine.strangers import Stranger
 from tuneplane_node.engine.supervisor import supervisor_command
 from tuneplane_node.engine.supervisor.procfs import PROC, ProcessIdentity
 
@@ -99,6 +101,12 @@ class ProcessRuntime:
             if record.labels.get(LABEL_INSTANCE) == self._instance
         ]
 
+    async def strangers(self) -> list[Stranger]:
+        return await self._ask(find_strangers)
+
+    async def end_stranger(self, stranger: Stranger) -> bool:
+        return await self._ask(end_stranger, stranger)
+
     async def places(self) -> list[JobPlace]:
         return await self._ask(self._places)
 
@@ -134,7 +142,7 @@ class ProcessRuntime:
         if not same_identity(request.labels, record.labels):
             raise NodeError("name-conflict", name=request.name)
         if (await self._ask(record.observe)).state == "created":
-            environment[TOKEN_VARIABLE] = record.token
+            environment |= marks(request, record)
             if await self._ask(record.make_scratch):
                 environment["TMPDIR"] = str(
                     record.scratch

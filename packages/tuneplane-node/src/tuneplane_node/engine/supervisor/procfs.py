@@ -115,6 +115,23 @@ def carrying(variable: str, value: str) -> list[ProcessIdentity]:
     return found
 
 
+def environments(variable: str) -> Iterator[dict[str, str]]:
+    """The environments, as they were started with, of living processes that have this variable in it."""
+    needle = f"{variable}=".encode()
+    for stat in every_process():
+        if stat.state in "ZX":
+            continue
+        try:
+            environment = _read(f"{PROC}/{stat.pid}/environ")
+        except OSError:  # ended meanwhile, or another user's
+            continue
+        if needle in environment:
+            pairs = (entry.decode(errors="replace").partition("=") for entry in environment.split(b"\0"))
+            env = {name: value for name, equals, value in pairs if equals}
+            if variable in env:
+                yield env
+
+
 def every_process() -> Iterator[_Stat]:
     """Living ones and zombies."""
     with os.scandir(PROC) as entries:

@@ -92,6 +92,7 @@ def build(known: Known, seen: Snapshot, word: LastWord | None, now: datetime, lo
         storage_root=told.hello.storage_root,
         state_by=row.state_by,
         state_at=row.state_at,
+        strangers=told.strangers,
         clock_offset=None if word is None else word.clock_offset,
         asked_at=row.proved_at if row.proved_start == start else None,
     )

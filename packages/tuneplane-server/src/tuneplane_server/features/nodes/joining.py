@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SYSTEM = "system:nodes"
 MAX_NAME, MAX_ID, MAX_ADDRESS, MAX_TEXT = 63, 64, 500, 500
-MAX_CARDS, MAX_FINDINGS = 1024, 100
+MAX_CARDS, MAX_FINDINGS, MAX_STRANGERS = 1024, 100, 200
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z", re.ASCII)
 
 
@@ -133,7 +133,11 @@ def check_announcement(announcement: Announcement) -> None:
     texts = (hello.version, hello.storage_root, hello.runtime, hello.image_form, hello.boot_id)
     if any(len(text) > MAX_TEXT or "\0" in text for text in texts):
         raise _invalid("hello", _("the announcement is longer than any node's"))
-    if len(announcement.findings) > MAX_FINDINGS or (inventory is not None and len(inventory.gpus) > MAX_CARDS):
+    if (
+        len(announcement.strangers) > MAX_STRANGERS
+        or len(announcement.findings) > MAX_FINDINGS
+        or (inventory is not None and len(inventory.gpus) > MAX_CARDS)
+    ):
         raise _invalid("inventory", _("the announcement is longer than any node's"))
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from tuneplane_node.engine import Finding, Inventory
+from tuneplane_node.wire import StrangerSeen
 from tuneplane_server.domain.nodes import NodeHealth, NodeState
 
 
@@ -59,6 +60,7 @@ class Node:
     state_by: str
     state_at: datetime
     clock_offset: float | None = None
+    strangers: tuple[StrangerSeen, ...] = ()  # jobs there that were launched under another node id
     asked_at: datetime | None = None  # when this start's storage root was last looked at, whatever came of it
 
     @property

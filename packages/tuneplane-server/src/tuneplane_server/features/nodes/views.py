@@ -64,6 +64,16 @@ class FenceView(BaseModel):
     since: datetime
 
 
+class LeftJobView(BaseModel):
+    """A job on the machine that was launched under another node id. `gpus`: null when its cards cannot be told."""
+
+    job_id: str
+    attempt: int
+    node_id: str
+    running: bool
+    gpus: list[int] | None
+
+
 class NodeView(BaseModel):
     """`state` is what administrators want, `health` how it is. `placeable`: something new may begin there now."""
 
@@ -90,6 +100,7 @@ class NodeView(BaseModel):
     cards: list[CardView]
     runs: list[HolderView]
     fences: list[FenceView]
+    left_jobs: list[LeftJobView]
     findings: list[FindingView]
 
 
@@ -145,6 +156,16 @@ def node_view(node: Node, runs: Sequence[HolderView]) -> NodeView:
         ],
         runs=list(runs),
         fences=[FenceView(job_id=f.job_id, attempt=f.attempt, since=f.created_at) for f in node.fences],
+        left_jobs=[
+            LeftJobView(
+                job_id=left.job,
+                attempt=left.attempt,
+                node_id=left.instance,
+                running=left.running,
+                gpus=None if left.gpus is None else list(left.gpus),
+            )
+            for left in node.strangers
+        ],
         findings=[FindingView.model_validate(known_finding(found), from_attributes=True) for found in node.findings],
     )
 
