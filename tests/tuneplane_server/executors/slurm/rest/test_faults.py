@@ -112,7 +112,6 @@ async def test_every_answer_is_bounded_in_time_and_size(answer: Answering, optio
     ("answer", "kind", "code"),
     [
         ((500, {"errors": [{"error_number": 2000, "error": "Invalid partition name specified"}]}), "refused", 2000),
-        ((200, {"job_id": 7, "errors": [{"error_code": 2042, "error": "Job is held"}]}), "refused", 2042),
         ((502, {"errors": [{"error_number": 1800, "error": "connect failure"}]}), "unreachable", 1800),
         ((511, BAD_TOKEN), "auth", 1007),
         ((401, b"Authentication failure"), "auth", None),

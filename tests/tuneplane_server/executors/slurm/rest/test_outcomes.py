@@ -28,7 +28,10 @@ def old(code: int, text: str, **more: str) -> dict[str, Any]:
         (500, old(1800, "Unable to contact slurm controller (connect failure)"), "unreachable"),
         (200, old(7000, "Unable to connect to database", source="slurmdb_jobs_get"), "unreachable"),
         (200, old(9003, "Nothing found with query"), "refused"),
-        (200, old(2042, "Job held"), "refused"),  # `hold` on 22.05: a job id and an error
+        # 22.05 tells why a job has to wait as an error beside its id: the job is there, and starts when it can.
+        (200, old(2042, "Job is in held state") | {"job_id": 2}, "fine"),
+        (200, old(2068, "Required node not available (down, drained or reserved)") | {"job_id": 1}, "fine"),
+        (500, old(2014, "Requested node configuration is not available") | {"job_id": 0}, "refused"),
         (400, old(9000, "Query empty or not RFC7320 compliant"), "refused"),
         # 24.11
         (404, old(2017, "Invalid job id specified"), "not-found"),

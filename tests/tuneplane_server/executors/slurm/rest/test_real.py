@@ -136,6 +136,7 @@ async def test_a_job_is_all_that_was_asked_for(any_client: Real) -> None:
     assert not [line for line in lines if line.startswith("HOME=")]
     shown = cluster.run("scontrol", "show", "job", str(job_id))
     assert "Nice=3" in shown
+    assert "Requeue=0" in shown
     assert "NumCPUs=6" in shown
     assert "MinMemoryNode=2000M" in shown
     await slurm.cancel(job_id)

@@ -219,7 +219,7 @@ def test_22_05_is_asked_in_plain_numbers() -> None:
     assert body["script"] == GOOD.script
     assert body["job"] == {
         "name": "tp-a-1-0", "comment": "tuneplane a 1", "nodes": 2, "tasks": 2, "tasks_per_node": 1, "gres": "gpu:h200:8",
-        "signal": "TERM@60", "requeue": False, "current_working_directory": "/storage/a", "standard_output": "/storage/a/job.out",
+        "signal": "TERM@60", "no_requeue": True, "current_working_directory": "/storage/a", "standard_output": "/storage/a/job.out",
         "environment": {"PATH": "/usr/bin:/bin", "SECRET": "hush"},
     }  # fmt: skip
 

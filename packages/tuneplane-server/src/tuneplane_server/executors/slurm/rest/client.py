@@ -122,8 +122,8 @@ class SlurmClient:
         check(job)
         shape = await self._chosen()
         answer = await self._call("POST", f"{shape.prefix}/job/submit", body=shape.submission(job), changes=True)
-        job_id = (answer.body or {}).get("job_id")
-        if isinstance(job_id, int) and not isinstance(job_id, bool) and job_id > 0:
+        job_id = outcomes.job_id_of(answer.body)
+        if job_id is not None:
             return job_id
         said = "; ".join(outcomes.warnings(answer.body)) or "no warning either"
         raise SlurmError("unknown-outcome", f"the submit was answered without a job id ({said})")

@@ -34,7 +34,7 @@ class Submission:
 
     `directory`: where the script starts. `output`: file for its stdout and stderr, Slurm's patterns (`%j`) allowed. `warning`: a
     signal without `SIG` that Slurm sends to the steps so many seconds before the time limit (at most a minute early).
-    `qos`, `account`, `reservation`: None for the cluster's default. The job is never requeued by Slurm, as far as it lets us say so.
+    `qos`, `account`, `reservation`: None for the cluster's default. Slurm is told never to requeue the job.
     """
 
     name: str

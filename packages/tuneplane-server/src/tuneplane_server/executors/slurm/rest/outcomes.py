@@ -42,6 +42,12 @@ def problems(body: dict[str, Any] | None) -> tuple[Problem, ...]:
     return tuple(_problems(found)) if isinstance(found, list) else ()
 
 
+def job_id_of(body: dict[str, Any] | None) -> int | None:
+    """The job that a submit has made."""
+    found = (body or {}).get("job_id")
+    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else None
+
+
 def warnings(body: dict[str, Any] | None) -> tuple[str, ...]:
     found = (body or {}).get("warnings")
     if not isinstance(found, list):
@@ -52,6 +58,8 @@ def warnings(body: dict[str, Any] | None) -> tuple[str, ...]:
 def verdict(answer: Answer) -> Verdict:
     """What an answer is. `doubtful`: 22.05 says the same of a bad token and of a controller that is away. `lost`: the
     request may have arrived, only its answer did not. `gone`: the server has no such address, for example of a data version."""
+    if answer.status < 300 and job_id_of(answer.body) is not None:
+        return "fine"  # what stands beside it is why the job has to wait: 22.05 tells of nodes that are down as of an error
     codes = {problem.code for problem in problems(answer.body)}
     if answer.status in _AUTH_STATUS or codes & _BAD_TOKEN:
         return "auth"

@@ -34,7 +34,7 @@ class PlainShape(Shape):
             "reservation": job.reservation,
             "nice": job.nice,
             "signal": f"{job.warning[0]}@{job.warning[1]}" if job.warning else None,
-            "requeue": False,  # which it ignores: a job that was requeued is seen by its restarts
+            "no_requeue": True,  # not in its document; `requeue: false`, which is, it takes for true
             "current_working_directory": job.directory,
             "standard_output": job.output,
             "environment": dict(job.environment),
