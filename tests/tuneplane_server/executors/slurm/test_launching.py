@@ -29,11 +29,12 @@ from tuneplane_server.executors.port import (
     ExecutorUnreachableError,
     Handle,
     LaunchDelayedError,
+    LaunchPlan,
     LaunchRefusedError,
 )
 from tuneplane_server.executors.slurm import launching
 from tuneplane_server.executors.slurm.intents import Intent, begin, read_intent
-from tuneplane_server.executors.slurm.rest.models import Component, SlurmError, Submission
+from tuneplane_server.executors.slurm.rest.models import Component, SlurmError, SlurmNode, Submission
 
 DROPPED = SlurmError("unknown-outcome", "the connection was dropped")
 PLANNED = Handle(JOB, 1, nodes=(f"slurm/{JOB}-1/0",))
@@ -97,7 +98,7 @@ async def test_killed_between_intent_and_submit(slurm: MemorySlurm, tmp_path: Pa
     plan = a_plan(tmp_path)
     slurm.before_submit = raising(KilledError())
     with pytest.raises(KilledError):
-        await launching_of(slurm, tmp_path)._launch(plan)
+        await cut_off(slurm, tmp_path, plan)
     slurm.before_submit = lambda: None
     with pytest.raises(ExecutorUnreachableError):  # it may be on its way
         await an_executor(slurm, tmp_path).launch(plan)
@@ -111,7 +112,7 @@ async def test_killed_between_submit_and_answer(slurm: MemorySlurm, tmp_path: Pa
     plan = a_plan(tmp_path)
     slurm.after_submit = raising(KilledError())
     with pytest.raises(KilledError):
-        await launching_of(slurm, tmp_path)._launch(plan)
+        await cut_off(slurm, tmp_path, plan)
     handle = await an_executor(slurm, tmp_path).launch(plan)
     assert (handle.data["id"], len(slurm.submitted)) == (17, 1)
     assert await an_executor(slurm, tmp_path).launch(plan) == handle
@@ -124,7 +125,7 @@ async def test_killed_before_the_intent_leaves_nothing_to_look_for(
     with monkeypatch.context() as patched:
         patched.setattr(launching, "begin", lambda *_given: raising(KilledError())())
         with pytest.raises(KilledError):
-            await launching_of(slurm, tmp_path)._launch(plan)
+            await cut_off(slurm, tmp_path, plan)
     slurm.away = SlurmError("unreachable", "refused")
     assert await an_executor(slurm, tmp_path).cleanup(PLANNED) is CleanupState.CONFIRMED
     slurm.away = None
@@ -209,17 +210,58 @@ async def test_one_try_has_one_maker(slurm: MemorySlurm, tmp_path: Path) -> None
 
 
 async def test_whoever_stops_waiting_does_not_cut_off_the_answer(slurm: MemorySlurm, tmp_path: Path) -> None:
-    plan = a_plan(tmp_path)
-    executor = an_executor(slurm, tmp_path)
+    plan, arrived, go_on = a_plan(tmp_path), asyncio.Event(), asyncio.Event()
+    executor, submit = an_executor(slurm, tmp_path), slurm.submit
+
+    async def slow(job: Submission) -> int:
+        arrived.set()
+        await go_on.wait()
+        return await submit(job)
+
+    slurm.submit = slow
     going = asyncio.create_task(executor.launch(plan))
-    await asyncio.sleep(0)
-    going.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await going
-    await executor.close()
-    intent = read_intent(directory_of(plan))
-    assert intent is not None
-    assert intent.outcome == "submitted"
+    async with asyncio.timeout(60):
+        await arrived.wait()
+        going.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await going
+        clearing = asyncio.create_task(executor.cleanup(PLANNED))
+        again = asyncio.create_task(executor.launch(plan))
+        await asyncio.sleep(0)
+        go_on.set()
+        assert (await again).data["id"] == 17
+        assert await clearing is CleanupState.CONFIRMED  # it waited for the answer, and ended what came of it
+    assert (slurm.cancelled, len(slurm.submitted)) == ([17], 1)
+
+
+async def test_a_launch_that_nobody_waits_for_any_more_submits_nothing(slurm: MemorySlurm, tmp_path: Path) -> None:
+    plan, arrived = a_plan(tmp_path), asyncio.Event()
+    executor = an_executor(slurm, tmp_path)
+
+    async def slow() -> list[SlurmNode]:
+        arrived.set()
+        await asyncio.Event().wait()
+        return []
+
+    slurm.nodes = slow
+    going = asyncio.create_task(executor.launch(plan))
+    async with asyncio.timeout(60):
+        await arrived.wait()
+        going.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await going
+    assert await executor.cleanup(PLANNED) is CleanupState.CONFIRMED
+    assert read_intent(directory_of(plan)) is None
+
+
+async def test_a_launch_that_was_held_up_does_not_begin_what_is_over(slurm: MemorySlurm, tmp_path: Path) -> None:
+    plan = a_plan(tmp_path)
+    held_up = an_executor(slurm, tmp_path).launcher
+    submission = await held_up._prepared(plan, directory_of(plan))
+    assert await an_executor(slurm, tmp_path).cleanup(PLANNED) is CleanupState.CONFIRMED
+    with pytest.raises(LaunchDelayedError, match="over meanwhile"):
+        await held_up._submit(plan, directory_of(plan), None, submission)
+    assert slurm.submitted == []
 
 
 @pytest.mark.parametrize(
@@ -341,8 +383,12 @@ async def test_an_id_that_was_given_to_another_job_is_not_ours(slurm: MemorySlur
     assert slurm.cancelled == slurm.signals == []
 
 
-def launching_of(slurm: MemorySlurm, root: Path) -> launching.SlurmLauncher:
-    return an_executor(slurm, root).launcher
+async def cut_off(slurm: MemorySlurm, root: Path, plan: LaunchPlan) -> None:
+    """A console that dies in the middle of its launch."""
+    launcher = an_executor(slurm, root).launcher
+    directory = directory_of(plan)
+    submission = await launcher._prepared(plan, directory)
+    await launcher._submit(plan, directory, None, submission)
 
 
 def a_namesake() -> Submission:

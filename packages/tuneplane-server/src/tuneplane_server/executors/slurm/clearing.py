@@ -106,6 +106,7 @@ class Clearing:
 
     async def cleanup(self, place: Place) -> CleanupState:
         """End what runs, and say whether it is proved that nothing does. Raises SlurmError, OSError."""
+        await self._launcher.settle(place.key)
         directory, intent = await asyncio.to_thread(self._known, place)
         try:
             jobs = await self._lookup.jobs(place, fresh=True)

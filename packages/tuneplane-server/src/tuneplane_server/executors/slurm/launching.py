@@ -26,7 +26,16 @@ from tuneplane_server.executors.port import (
 )
 from tuneplane_server.executors.slurm.errors import UNREACHABLE, launch_error, said, unreachable
 from tuneplane_server.executors.slurm.handles import DIRECTORY, Attempt, Place, make_handle
-from tuneplane_server.executors.slurm.intents import Intent, answer, begin, make_directory, read_intent, write_file
+from tuneplane_server.executors.slurm.intents import (
+    OVER_FILE,
+    Intent,
+    answer,
+    begin,
+    make_directory,
+    read_intent,
+    time_of,
+    write_file,
+)
 from tuneplane_server.executors.slurm.looking import Listings, Lookup
 from tuneplane_server.executors.slurm.rest.client import SlurmClient
 from tuneplane_server.executors.slurm.rest.models import SlurmError, Submission
@@ -63,11 +72,11 @@ class SlurmLauncher:
     ) -> None:
         self._client, self._listings, self._lookup, self._cluster = client, listings, lookup, cluster
         self._rules, self._clock, self.unknown_seconds = rules, clock, unknown_seconds
-        self._launching: dict[Attempt, asyncio.Task[Handle]] = {}
+        self._submitting: dict[Attempt, asyncio.Task[Intent]] = {}
 
     async def close(self) -> None:
         """Submits that are on their way get to know their answers, if these come soon."""
-        tasks = set(self._launching.values())
+        tasks = set(self._submitting.values())
         if tasks:
             await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
         for task in tasks:
@@ -76,29 +85,39 @@ class SlurmLauncher:
 
     async def launch(self, plan: LaunchPlan) -> Handle:
         """As the port's. Who stops waiting does not cut a submit off from its answer."""
-        key = plan.job_id, plan.attempt
-        task = self._launching.get(key)
-        if task is None:
-            task = self._launching[key] = asyncio.create_task(self._launch(plan), name=f"launch {plan.job_id}")
-            task.add_done_callback(lambda done: self._over(key, done))
-        return await asyncio.shield(task)
-
-    def _over(self, key: Attempt, task: asyncio.Task[Handle]) -> None:
-        self._launching.pop(key, None)
-        if not task.cancelled():
-            task.exception()  # whoever waited has it; perhaps nobody does any more
-
-    async def _launch(self, plan: LaunchPlan) -> Handle:
         directory = plan.capsule.parent / DIRECTORY
         try:
-            intent = await asyncio.to_thread(read_intent, directory)
-            if intent is not None and intent.outcome == "unknown":
-                intent = await self._settled(plan, directory, intent)
-            if intent is None or intent.slurm_id is None:
-                intent = await self._submit(plan, directory, intent)
+            intent = await self._launch(plan, directory)
         except OSError as error:
             raise LaunchDelayedError("storage-failed", {"detail": str(error)}) from error
         return handle_of(plan.job_id, plan.attempt, directory, intent)
+
+    async def settle(self, key: Attempt) -> None:
+        """Returns when no submit of the attempt is on its way from here; its answer is on disk then, if there was one."""
+        task = self._submitting.get(key)
+        if task is not None:
+            await asyncio.wait({task}, timeout=CLOSE_SECONDS)
+
+    async def _launch(self, plan: LaunchPlan, directory: Path) -> Intent:
+        key = plan.job_id, plan.attempt
+        if key in self._submitting:
+            return await asyncio.shield(self._submitting[key])
+        intent = await asyncio.to_thread(read_intent, directory)
+        if intent is not None and intent.outcome == "unknown":
+            intent = await self._settled(plan, directory, intent)
+        if intent is not None and intent.slurm_id is not None:
+            return intent
+        submission = await self._prepared(plan, directory)
+        task = asyncio.create_task(self._submit(plan, directory, intent, submission), name=f"submit {plan.job_id}")
+        self._submitting[key] = task
+        task.add_done_callback(lambda done: self._over(key, done))
+        return await asyncio.shield(task)
+
+    def _over(self, key: Attempt, task: asyncio.Task[Intent]) -> None:
+        if self._submitting.get(key) is task:
+            del self._submitting[key]
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; perhaps nobody does any more
 
     # --- a submit nobody saw the end of -----------------------------------------------------------------------------
 
@@ -127,12 +146,14 @@ class SlurmLauncher:
 
     # --- a try ------------------------------------------------------------------------------------------------------
 
-    async def _submit(self, plan: LaunchPlan, directory: Path, last: Intent | None) -> Intent:
+    async def _prepared(self, plan: LaunchPlan, directory: Path) -> Submission:
         try:
             cluster = await self._cluster.get()
         except SlurmError as error:
             raise unreachable(error) from error
-        submission = await asyncio.to_thread(self._prepare, plan, directory, cluster)
+        return await asyncio.to_thread(self._prepare, plan, directory, cluster)
+
+    async def _submit(self, plan: LaunchPlan, directory: Path, last: Intent | None, submission: Submission) -> Intent:
         now = self._now()
         intent = Intent(
             n=1 if last is None else last.n + 1,
@@ -142,6 +163,9 @@ class SlurmLauncher:
             gpus=gpus_of(pools_of(plan)),
             runtime=self._rules.slurm.container,
         )
+        if await asyncio.to_thread(time_of, directory, OVER_FILE) is not None:
+            # By a console that took this launch over while this one was held up.
+            raise LaunchDelayedError("launch-failed", {"detail": "the attempt was proved to be over meanwhile"})
         if not await asyncio.to_thread(begin, directory, intent):
             raise ExecutorUnreachableError("another console is about to submit this attempt", UNREACHABLE)
         try:
