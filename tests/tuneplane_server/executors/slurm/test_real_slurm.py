@@ -216,6 +216,15 @@ async def test_slurm_puts_it_back_into_its_queue(place: OnCluster, executor: Slu
     assert not (await executor.observe(handle)).running
 
 
+async def test_a_storage_root_that_is_not_there_on_the_node_is_named(place: OnCluster, executor: SlurmExecutor) -> None:
+    place.root.chmod(0o700)  # to the Slurm user it is not
+    handle = await executor.launch(place.plan(SLEEPS))
+    found = await seen(executor, handle, is_over)
+    assert found.exit is not None
+    assert found.exit.cause == "storage-failed", found
+    assert "same path" in found.exit.detail
+
+
 async def test_a_job_that_got_no_gpu_is_ended(
     place: OnCluster, executor: SlurmExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
