@@ -88,8 +88,9 @@ def exit_of(components: Sequence[SlurmJob], *, told: bool) -> Exit:
     detail = words_of(components).text
     base = {word for job in components for word in job.states if word in _ENDS}
     causes = [cause for word, cause in _ENDS.items() if word in base and cause is not None]
-    # One that ends within its grace is FAILED or COMPLETED like any other.
-    if "preempted" not in causes and base != {"COMPLETED"} and any(job.preempted_at for job in components):
+    # One that ends within its grace is FAILED or COMPLETED like any other, also where its trainer saves and exits with 0; that a run
+    # has succeeded all the same is for its outcome to say, which counts before any cause.
+    if "preempted" not in causes and any(job.preempted_at for job in components):
         causes.insert(0, "preempted")
     if told:
         causes = [cause for cause in causes if cause != "slurm-cancelled"]
