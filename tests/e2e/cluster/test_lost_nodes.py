@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,3 +81,22 @@ def test_without_retries_it_is_lost(bench: ClusterBench, tmp_path: Path) -> None
 def alive(bench: ClusterBench, run: str, attempt: int) -> list[str]:
     found = job_processes(bench.cluster.storage, without=-1)
     return [item.kind for item in found if (item.job, item.attempt) == (run, attempt)]
+
+
+def test_a_machine_that_lost_its_state_directory_ends_what_it_ran_before(bench: ClusterBench, tmp_path: Path) -> None:
+    """It is another node to everybody, itself included, and its earlier self's job holds its cards."""
+    run = bench.submit(STEPS="2", HOLD=str(tmp_path / "never"))
+    (place,) = bench.machines(run)
+    bench.wait(run, "running")
+    node = bench.cluster.nodes[place["host"]]
+    before = bench.cluster.listed()[node.name]["node_id"]
+    node.kill()
+    shutil.rmtree(node.state)
+    node.spawn()
+    wait_until("it is given up", lambda: bench.show(run)["phase"] == "lost", 120)
+    wait_until("nothing of it is left", lambda: not alive(bench, run, 1), 120)
+    bench.cluster.wait_ready(node.name)
+    assert bench.cluster.listed()[node.name]["node_id"] != before
+    assert bench.wait(run, "lost")["cleanup"] == "confirmed"
+    after = bench.submit(STEPS="1", gpus=4)
+    assert bench.wait(after, "succeeded")["attempt"] == 1
