@@ -38,7 +38,8 @@ class SlurmWatch:
             if code not in wrong:
                 self._findings.clear(code)
             elif self._findings.put(code, {"when": f"{expires:%Y-%m-%d %H:%M} UTC" if expires else "?"}):
-                log.warning("Slurm", finding=wrong[code].code, detail=wrong[code].detail or wrong[code].text)
+                item = wrong[code]
+                log.warning("something is wrong with Slurm", code=item.code, what=item.text, detail=item.detail)
         return ()
 
     async def handle(self, work: Work, lease: Lease) -> None:
