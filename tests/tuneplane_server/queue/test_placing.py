@@ -55,7 +55,7 @@ async def test_every_placed_attempt_is_accounted_for_until_its_cards_are_free(ha
     await harness.round()
     ended = (await uses(harness))[job_id, 1].ended_at
     assert ended is not None
-    assert (await harness.services.hardware.overview())["profiles"][1]["free_gpus"] == 8
+    assert [profile.free_gpus for profile in await harness.services.hardware.profiles()] == [0, 8]
 
 
 async def test_the_line_moves_up_as_cards_come_free(harness: Harness, ada: Principal) -> None:
