@@ -328,6 +328,41 @@ async def test_what_a_killed_doctor_left_is_removed(tmp_path: Path, console: str
     assert left(root) == [young.path.name]
 
 
+async def test_a_probe_that_slurm_has_forgotten(tmp_path: Path, console: str, cluster: LocalCluster) -> None:
+    class Forgetful(LocalCluster):
+        async def job(self, job_id: int) -> list[SlurmJob]:
+            return []
+
+    forgetful = Forgetful(cluster.bin, held=True)
+    (finding,) = await probe(forgetful, request(tmp_path / "root", console))
+    assert (finding.code, finding.level) == ("probe-failed", "warning")
+
+
+async def test_a_probe_that_ended_before_it_could_tell(
+    tmp_path: Path, console: str, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "ARRIVAL_SECONDS", 0.0)
+    cluster.shell = ("/bin/sh", "-c", "exit 1")
+    (finding,) = await probe(cluster, request(tmp_path / "root", console))
+    assert (finding.code, finding.level) == ("probe-failed", "error")
+    assert "n1" in finding.hint
+
+
+async def test_a_copy_of_the_storage_root_is_another_directory(
+    tmp_path: Path, console: str, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer arrives, and holds another word than the console has written."""
+    make = ProbePlace.make
+
+    def stale(place: ProbePlace) -> None:
+        make(place)
+        (place.path / "console").write_text("of yesterday")
+
+    monkeypatch.setattr(ProbePlace, "make", stale)
+    (finding,) = await probe(cluster, request(tmp_path / "root", console))
+    assert "another directory" in finding.text
+
+
 async def test_the_answer_of_another_hand_is_no_answer(tmp_path: Path, console: str, cluster: LocalCluster) -> None:
     """A copy of the storage root that is not the console's, or a link instead of a file."""
     place = ProbePlace(tmp_path)
