@@ -149,6 +149,28 @@ async def test_a_job_that_slurm_starts_again_is_over_as_an_attempt(stage: Stage)
     assert (seen.exit.absent, seen.exit.cause) == (True, "requeued")
 
 
+@pytest.mark.parametrize(
+    ("minutes", "words", "code", "cause"),
+    [
+        (59, "FAILED", 143, "slurm-time-limit"),  # its limit is 60, and it was told a minute before
+        (59, "COMPLETED", 0, "slurm-time-limit"),
+        (59, "FAILED", 1, None),
+        (57, "FAILED", 143, None),
+        (59, "CANCELLED", 143, "slurm-cancelled"),
+    ],
+)
+async def test_a_job_that_ended_when_slurm_warned_it_of_its_limit(
+    stage: Stage, minutes: int, words: str, code: int, cause: str | None
+) -> None:
+    handle = await stage.launch()
+    stage.slurm.run(17)
+    ended = stage.slurm.time.now() + timedelta(minutes=minutes)
+    stage.slurm.set(17, words, exit_code=code, ended_at=ended, time_limit_minutes=60)
+    seen = await stage.executor.observe(handle)
+    assert seen.exit is not None
+    assert (seen.exit.cause, seen.exit.exit_code) == (cause, code)
+
+
 # --- several machines -----------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from tuneplane_server.domain.classify import Exit
 from tuneplane_server.domain.members import MemberEnd
 from tuneplane_server.executors.port import Observation
 from tuneplane_server.executors.slurm import states
-from tuneplane_server.executors.slurm.intents import KILL_FILE, OVER_FILE, STOP_FILE, tail, time_of
+from tuneplane_server.executors.slurm.intents import KILL_FILE, OVER_FILE, STOP_FILE, read_intent, tail, time_of
 from tuneplane_server.executors.slurm.looking import Job
 from tuneplane_server.executors.slurm.script import MachineExit, exit_file, output_file, parse_exit
 from tuneplane_server.executors.slurm.submitting import OUTPUT_FILE
@@ -20,13 +20,15 @@ from tuneplane_server.executors.slurm.submitting import OUTPUT_FILE
 OUTPUT_TAIL_BYTES = 16 * 1024
 MEMBER_TAIL_BYTES = 8 * 1024
 MISSING_FILE = "gpus-missing"  # why we ended it: an ended job does not always tell any more how many cards it had
+EARLY_SECONDS = 60  # Slurm may send its warning so much before it is due
 _EXIT_BYTES, _MISSING_BYTES = 64, 200
 
 
 @dataclass(frozen=True)
 class Left:
     """What lies in `slurm/`. `exits`, `outputs`: by machine rank. `told`: when we first told it to stop, `killed`: when its grace was
-    over, `over`: when it was proved to be over (Unix seconds). `missing`: what we had to say of its cards."""
+    over, `over`: when it was proved to be over (Unix seconds). `missing`: what we had to say of its cards.
+    `warning`: as in the intent."""
 
     exits: Mapping[int, MachineExit]
     outputs: Mapping[int, str]
@@ -34,15 +36,20 @@ class Left:
     told: float | None
     killed: float | None
     over: float | None
-    missing: str
+    missing: str = ""
+    warning: int | None = None
 
 
-NOTHING_LEFT = Left({}, {}, "", None, None, None, "")
+NOTHING_LEFT = Left({}, {}, "", None, None, None)
 
 
 def read_left(directory: Path, machines: int) -> Left:
     """Blocks. Raises OSError when the directory cannot be looked into."""
     directory.stat()
+    try:
+        intent = read_intent(directory)
+    except OSError:  # how it ended is told by other files
+        intent = None
     exits = {rank: found for rank in range(machines) if (found := _exit_of(directory, rank)) is not None}
     outputs: dict[int, str] = {}
     if machines > 1:
@@ -55,6 +62,7 @@ def read_left(directory: Path, machines: int) -> Left:
         time_of(directory, KILL_FILE),
         time_of(directory, OVER_FILE),
         tail(directory / MISSING_FILE, _MISSING_BYTES).strip(),
+        None if intent is None else intent.warning,
     )
 
 
@@ -71,6 +79,7 @@ def ended(job: Job, left: Left, nodes: Sequence[str], gpus: int) -> Observation:
     missing = states.missing_gpus(job, gpus) or left.missing
     if missing:
         own = replace(own, cause="gpus-missing", detail=missing)
+    own = _with_limit(own, job, left)
     return Observation(
         "present",
         exit=_with_first(own, left),
@@ -100,6 +109,22 @@ def by_its_files(left: Left, nodes: Sequence[str], detail: str) -> Observation |
         return None
     end = _exit(left.exits[0])
     return Observation("present", exit=end, detail=detail, output=left.output, members=_members(end, left, nodes))
+
+
+def _with_limit(end: Exit, job: Job, left: Left) -> Exit:
+    """One that Slurm told to end some time before its limit, and that did, is FAILED or COMPLETED like any other."""
+    leader, first = job[0], left.exits.get(0)
+    code = end.exit_code if first is None else first.code
+    ran = None if leader.started_at is None or leader.ended_at is None else leader.ended_at - leader.started_at
+    limit = leader.time_limit_minutes
+    if end.cause or left.told or left.warning is None or ran is None or limit is None:
+        return end
+    if code not in (0, 128 + SIGTERM) and end.signal != SIGTERM:
+        return end
+    if ran.total_seconds() < limit * 60 - left.warning - EARLY_SECONDS:
+        return end
+    detail = f"{states.words_of(job).text}; Slurm told it to end, {left.warning} s before its limit of {limit} minutes"
+    return replace(end, cause="slurm-time-limit", detail=detail)
 
 
 def _with_first(end: Exit, left: Left) -> Exit:

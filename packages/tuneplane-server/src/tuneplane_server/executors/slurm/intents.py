@@ -26,7 +26,8 @@ type Outcome = Literal["unknown", "submitted", "not-submitted"]
 @dataclass(frozen=True)
 class Intent:
     """One try. `at`: Unix seconds before Slurm was asked; `first`: that of the first try. `outcome`: `unknown` until an answer is
-    written. `nodes`: the plan's names of the machines by rank. `gpus`: asked for on all of them. `said`: why it was not submitted.
+    written. `nodes`: the plan's names of the machines by rank. `gpus`: asked for on all of them. `warning`: how many seconds before the time limit
+    Slurm tells the job to end. `said`: why it was not submitted.
     """
 
     n: int
@@ -35,6 +36,7 @@ class Intent:
     nodes: tuple[str, ...]
     gpus: int
     runtime: str
+    warning: int | None = None
     outcome: Outcome = "unknown"
     slurm_id: int | None = None
     said: str = ""
@@ -155,6 +157,7 @@ def _read(directory: Path, n: int) -> Intent:
             nodes=tuple(str(name) for name in found["nodes"]),
             gpus=int(found["gpus"]),
             runtime=str(found["runtime"]),
+            warning=None if found.get("warning") is None else int(found["warning"]),
             outcome=_outcome(found),
             slurm_id=None if found.get("slurm_id") is None else int(found["slurm_id"]),
             said=str(found.get("said", "")),

@@ -162,6 +162,7 @@ class SlurmLauncher:
             nodes=tuple(machine.node for machine in plan.machines),
             gpus=gpus_of(pools_of(plan)),
             runtime=self._rules.slurm.container,
+            warning=None if submission.warning is None else submission.warning[1],
         )
         if await asyncio.to_thread(time_of, directory, OVER_FILE) is not None:
             # By a console that took this launch over while this one was held up.
