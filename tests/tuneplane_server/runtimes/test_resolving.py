@@ -37,14 +37,27 @@ def refused(known: Known, image: str | None = None) -> Refusal:
     return refusal
 
 
+@pytest.fixture
+def bundle(tmp_path: Path) -> str:
+    """An unpacked image."""
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "bundle/config.json").touch()
+    return str(tmp_path / "bundle")
+
+
+def test_a_bundle_is_read_by_the_console_and_so_must_be_there(bundle: str) -> None:
+    here = f"runtimes: {{trl-1.16: {{bundle: {bundle}}}}}"
+    assert resolve_runtime("trl", VERSION, known("bundle", here)).image == bundle
+    assert resolve_runtime("trl", VERSION, known("bundle"), bundle).source == "request"
+    assert resolve_runtime("trl", VERSION, known("bundle", TRL=bundle)).source == "setting"
+    refusal = refused(known("bundle"))
+    assert refusal.code == "runtime-unresolved"
+    assert f"{FILE}:6 names /shared/trl" in refusal.message
+
+
 @pytest.mark.parametrize(
     ("form", "image"),
-    [
-        ("oci", "registry.example.org/trl:1.16"),
-        ("sif", "/shared/trl.sif"),
-        ("sqsh", "/shared/trl.sqsh"),
-        ("bundle", "/shared/trl"),
-    ],
+    [("oci", "registry.example.org/trl:1.16"), ("sif", "/shared/trl.sif"), ("sqsh", "/shared/trl.sqsh")],
 )
 def test_the_registry_gives_the_form_that_the_executor_runs(form: ImageForm, image: str) -> None:
     found = resolve_runtime("trl", VERSION, known(form))
@@ -73,8 +86,8 @@ def test_a_runtime_that_is_there_only_as_oci_is_refused_with_the_line_to_add(
     assert "oci (registry.example.org/trl:1.16)" in refusal.message
     assert f"{FILE}:2, below trl-1.16: {line}" in refusal.hint
     assert command in refusal.hint
-    mended = text + f"    {line}\n"
-    assert resolve_runtime("trl", VERSION, known(form, mended)).image == line.partition(": ")[2]
+    mended = parse_registry(f"{text}    {line}\n".encode(), FILE)
+    assert mended.runtimes["trl-1.16"].images[form].image == line.partition(": ")[2]
 
 
 def test_the_line_for_a_plain_entry_is_the_whole_entry() -> None:
@@ -90,7 +103,7 @@ def test_a_runtime_that_nobody_named_is_refused_with_the_line_to_add(form: Image
     assert refusal.code == "runtime-unresolved"
     assert "TUNEPLANE_IMAGE_TRL" in refusal.hint
     line = refusal.hint.partition("the line ")[2].partition(";")[0]
-    assert resolve_runtime("trl", VERSION, known(form, f"runtimes:\n  {line}\n")).source == "registry"
+    assert form in parse_registry(f"runtimes:\n  {line}\n".encode(), FILE).runtimes["trl-1.16"].images
 
 
 def test_without_a_registry_the_hint_names_the_setting() -> None:
@@ -99,9 +112,7 @@ def test_without_a_registry_the_hint_names_the_setting() -> None:
     assert "runtimes: {trl-1.16: {sif: /path/to/trl-1.16.sif}}" in refusal.hint
 
 
-@pytest.mark.parametrize(
-    ("form", "image"), [("sif", "/x/own.sif"), ("sqsh", "/x/own.sqsh"), ("bundle", "/x/own"), ("oci", "own:1")]
-)
+@pytest.mark.parametrize(("form", "image"), [("sif", "/x/own.sif"), ("sqsh", "/x/own.sqsh"), ("oci", "own:1")])
 def test_what_a_job_or_a_setting_names_counts_when_its_form_fits(form: ImageForm, image: str) -> None:
     assert resolve_runtime("trl", VERSION, known(form), image).source == "request"
     found = resolve_runtime("trl", VERSION, known(form, TRL=image))

@@ -111,6 +111,14 @@ def _checked(runtime: ResolvedRuntime, form: ImageForm, where: str) -> ResolvedR
             _("{where} names {image}, and there is no Python environment").format(where=where, image=image),
             _("an environment is a directory with bin/python3"),
         )
+    if form == "bundle" and not (Path(image) / "config.json").is_file():
+        raise _refused(
+            "runtime-unresolved",
+            _("{where} names {image}, and on the console's machine there is no OCI bundle with its config.json").format(
+                where=where, image=image
+            ),
+            _("the console reads it at the path that the compute nodes see: unpack the image where both have it"),
+        )
     return runtime
 
 
