@@ -66,7 +66,9 @@ class TestList:
         assert "3, 2 runs are before it" in shown
         assert "at about " in shown
         assert "stopping: told to stop" in shown
-        assert sentence in tp("status").out
+        status = tp("status").out
+        assert sentence in status
+        assert "starting, waiting" in status
 
     def test_the_machines_of_a_run_are_named(self, tp: Tp, signed_in: ScriptedConsole) -> None:
         signed_in.add_job(phase="running", nodes=["h7", "h3"])

@@ -43,8 +43,10 @@ async def test_the_list_and_the_job_say_what_it_waits_for_as_of_any_other_job(
 ) -> None:
     job_id = await in_line(harness, ada)
     listed, page = (await hers.get("/jobs")).text, (await hers.get(f"/jobs/{job_id}")).text
-    assert SENTENCE in listed
-    assert page.count(SENTENCE) == 1  # and not as a trouble beside it
+    assert listed.count(f'">{SENTENCE}</span>') == 1
+    assert re.search(rf'title="{re.escape(SENTENCE)}">\s*waiting\s*</span>', listed)
+    assert page.count(f'<p class="sentence">{SENTENCE}</p>') == 1
+    assert "executor-queue" not in page  # it is no trouble beside that
     assert 'id="waiting"' in page
     assert 'id="nodes"' not in page
     harness.scripted.containers[job_id, 1].begin("h7")

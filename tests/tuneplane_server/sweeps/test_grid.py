@@ -30,3 +30,20 @@ async def test_a_grid_runs_each_variant_once_and_never_more_than_allowed_at_once
     assert (ended.state, ended.why) == ("done", None)
     assert ended.ended_at is not None
     assert len(await sweeps.jobs()) == 3
+
+
+async def test_trials_that_wait_in_the_queue_of_the_executor_are_not_joined_by_more(sweeps: Sweeps) -> None:
+    harness = sweeps.harness
+    harness.scripted.own_queue = True
+    row = await sweeps.create()
+    await harness.round(4)
+    assert await sweeps.states(row.id) == ["submitted", "submitted"]
+    [first, second] = await sweeps.trials(row.id)
+    for trial in (first, second):
+        job = await harness.job(trial.job_id or "")
+        assert [item["type"] for item in job.conditions] == ["executor-queue"]
+    harness.scripted.containers[first.job_id or "", 1].begin("h1")
+    await harness.round()
+    await sweeps.end(first.job_id or "")
+    await harness.round()
+    assert await sweeps.states(row.id) == ["succeeded", "submitted", "submitted"]

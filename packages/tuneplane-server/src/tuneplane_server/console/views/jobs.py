@@ -79,6 +79,8 @@ def _marks(job: dict[str, Any], live: bool) -> list[dict[str, Any]]:
     ]
     if live and job["desired"] == "cancel":
         marks.append(_mark(_("cancel asked"), _("it is being stopped"), "warn"))
+    if job.get("waiting") and job["phase"] == "starting":  # in the executor's own queue
+        marks.append(_mark(_("waiting"), job["waiting"]["text"], "info"))
     held = _held_back(job) if live else None
     return [*marks, _mark(*held, "info")] if held else marks
 

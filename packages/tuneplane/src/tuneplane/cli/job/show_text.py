@@ -43,6 +43,8 @@ def _mark(job: Job) -> str:
     queued = job["phase"] == "queued"
     if job.get("paused"):
         return _("paused") if queued else _("pausing")
+    if (job.get("waiting") or {}).get("kind") == "executor":  # passed on, and in the executor's own queue
+        return _("waiting")
     if queued and job.get("approval") == "pending":
         return _("unapproved")
     return _("resting") if queued and job.get("not_before") else ""
