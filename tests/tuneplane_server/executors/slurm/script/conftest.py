@@ -87,13 +87,16 @@ class Job:
         found: dict[str, Any] = json.loads((self.root / f"exec-{rank}.json").read_text())
         return found
 
-    def wait_for(self, path: Path) -> Path:
-        seen = threading.Event()
+    def wait_for(self, path: Path) -> None:
+        self.wait_until(f"{path} is there", path.exists)
+
+    def wait_until(self, what: str, condition: Callable[[], bool]) -> None:
+        pause = threading.Event()
         for _ in range(int(BOUND / 0.02)):
-            if path.exists():
-                return path
-            seen.wait(0.02)
-        raise AssertionError(f"{path} did not come: {self.output}")
+            if condition():
+                return
+            pause.wait(0.02)
+        raise AssertionError(f"{what}: not within {BOUND} s: {self.output}")
 
 
 def _program(directory: Path, name: str, source: str) -> None:

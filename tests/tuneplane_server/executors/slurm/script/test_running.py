@@ -197,6 +197,28 @@ def test_a_second_slurm_job_of_the_attempt_starts_nothing(job: Job) -> None:
     assert job.codes() == [0]
 
 
+def test_a_second_start_of_the_same_job_ends_with_the_first(job: Job) -> None:
+    """As a slurmctld does that was killed before it wrote down that the job runs."""
+    job.body(waits(job))
+    first = job.start()
+    job.wait_for(job.root / "out" / "running-0")
+    second = job.start()
+    job.wait_until("it follows", lambda: "this one ends with it" in job.output)
+    second.terminate()
+    assert (first.wait(60), second.wait(60)) == (143, 143), job.output
+    assert (job.root / "out" / "told-0").read_text() == "stop\n"
+    assert len(job.srun_calls()) == 1
+
+
+def test_a_second_start_does_not_wait_for_a_first_one_that_is_gone(job: Job) -> None:
+    job.change(silent=1)
+    (job.slurm / "started").write_text("700\n")
+    (job.slurm / "beat").write_text("30\n")
+    job.body("exit 0\n")
+    assert job.run() == 78
+    assert "TUNEPLANE-BOOTSTRAP: requeued: Slurm starts job 700 again, and the first start has gone" in job.output
+
+
 @pytest.mark.parametrize("given", [0, 3])
 def test_too_few_gpus_are_refused(job: Job, given: int) -> None:
     job.change(parts=(Part(1, 8),))
@@ -234,8 +256,8 @@ def test_two_jobs_on_a_node_have_ports_of_their_own(job: Job) -> None:
     job.body(shows_environment(job))
     ports = []
     for number in ("700", "701"):
-        (job.slurm / "started").unlink(missing_ok=True)
-        (job.slurm / "rank-0.exit").unlink(missing_ok=True)
+        for name in ("started", "rank-0.exit", "step-0.pid"):
+            (job.slurm / name).unlink(missing_ok=True)
         assert job.run(SLURM_JOB_ID=number) == 0, job.output
         ports.append(int(environment_of(job)["TUNEPLANE_MAIN_PROCESS_PORT"]))
     assert min(ports) >= 20_000

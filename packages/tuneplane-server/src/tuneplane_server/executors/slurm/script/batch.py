@@ -34,7 +34,7 @@ set -u
 umask 022
 """
 
-_CLAIM = """\
+_PLACE = """\
 node=${SLURMD_NODENAME:-$(hostname 2>/dev/null)}
 : "${PATH:=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}"
 export PATH
@@ -44,8 +44,46 @@ case ${SLURM_RESTART_COUNT:-0} in
   0) ;;
   *) refuse "requeued: Slurm starts this attempt again (restart $SLURM_RESTART_COUNT); a new attempt is the console's to make" ;;
 esac
+"""
+
+# Told to end: by files that the runners look for.
+_TELL = """\
+told='' signalled=''
+trap 'signalled=1' TERM INT HUP
+tell() {
+  [ -z "$told" ] || return 0
+  told=1
+  : >told
+  rank=0
+  while [ "$rank" -lt "$machines" ]; do
+    [ -d "$spool/rank-$rank" ] || { mkdir -p "$spool/rank-$rank" && chmod 777 "$spool/rank-$rank"; }
+    : >"$spool/rank-$rank/stop"
+    rank=$((rank + 1))
+  done
+}
+"""
+
+# A slurmctld that crashed and lost its newest state starts a job a second time under the same id, beside the first start. That one has
+# the attempt; this one passes signals on and ends as it does, so that what Slurm says of the job is true of both.
+_ONCE = """\
+follow() {
+  printf 'tuneplane: Slurm starts job %s again; the first start has the attempt, this one ends with it\\n' "$1" >&2
+  last='' same=0 most=$((4 * @SILENT@))
+  while [ "$same" -lt "$most" ]; do
+    rank=0
+    while [ "$rank" -lt "$machines" ] && [ -e "rank-$rank.exit" ]; do rank=$((rank + 1)); done
+    if [ "$rank" -eq "$machines" ]; then read -r code _ <rank-0.exit; exit "$code"; fi
+    [ -z "$signalled" ] || tell
+    beat=$(cat beat 2>/dev/null)
+    if [ "$beat" = "$last" ]; then same=$((same + 1)); else last=$beat same=0 most=@SILENT@; fi
+    sleep 1 &
+    wait $!
+  done
+  refuse "requeued: Slurm starts job $1 again, and the first start has gone without a word; a new attempt is the console's to make"
+}
 if ! (set -C; printf '%s\\n' "${SLURM_JOB_ID:-0}" >@STARTED@) 2>/dev/null; then
   earlier=$(cat @STARTED@ 2>/dev/null) || refuse "storage-failed: $slurm_dir cannot be written on $node by $(id -un 2>/dev/null)"
+  [ "$earlier" != "${SLURM_JOB_ID:-0}" ] || follow "$earlier"
   refuse "launch-failed: Slurm job $earlier has this attempt; this one, ${SLURM_JOB_ID:-0}, starts nothing"
 fi
 """
@@ -73,8 +111,6 @@ _START = """\
 @COUNT_NAME@=@MACHINES@
 keeper=@KEEPER@
 machine=@MACHINE@
-signalled=
-trap 'signalled=1' TERM INT HUP
 detach=
 ! command -v setsid >/dev/null 2>&1 || detach=setsid
 # start RANK GPUS OPTION…
@@ -114,18 +150,7 @@ place() {
 """
 
 _WATCH = """\
-told='' failed='' first_done=0 ticks=0 kill_at='' give_up_at=''
-tell() {
-  [ -z "$told" ] || return 0
-  told=1
-  : >told
-  rank=0
-  while [ "$rank" -lt "$machines" ]; do
-    [ -d "$spool/rank-$rank" ] || { mkdir -p "$spool/rank-$rank" && chmod 777 "$spool/rank-$rank"; }
-    : >"$spool/rank-$rank/stop"
-    rank=$((rank + 1))
-  done
-}
+failed='' first_done=0 ticks=0 kill_at='' give_up_at=''
 # Whether the machine has ended; the code is in `code`.
 ended() {
   code=137
@@ -164,6 +189,7 @@ while :; do
     rank=$((rank + 1))
   done
   [ "$left" -gt 0 ] || break
+  [ $((ticks % 10)) -ne 0 ] || printf '%s\\n' "$ticks" >beat
   [ -z "$signalled" ] || tell
   if [ -n "$failed" ] || [ "$first_done" -gt @LINGER@ ]; then
     tell
@@ -203,8 +229,10 @@ def render_batch(request: ScriptRequest, launcher: Launcher) -> str:
     pieces = [
         fill(_BEGIN, {"JOB": _for_comment(request.job_id), "ATTEMPT": str(request.attempt)}),
         fill(SAY, EXIT=RUNNER_EXIT_PLATFORM),
-        fill(_CLAIM, SLURM_DIR=str(request.slurm_dir), STARTED=STARTED_FILE),
+        fill(_PLACE, SLURM_DIR=str(request.slurm_dir)),
         fill("machines=@MACHINES@ spool=@SPOOL@\n", MACHINES=request.machines, SPOOL=str(request.spool)),
+        _TELL,
+        fill(_ONCE, STARTED=STARTED_FILE, SILENT=max(1, round(request.silent))),
         fill(LIMITS, MAX_FILES=MAX_FILES),
         launcher.before,
         fill(_FIND_MACHINES, {"IP_NAME": ENV_MAIN_IP, "LOOKS": _looks(request)})

@@ -35,7 +35,8 @@ class ScriptRequest:
     `image`: a `.sif`, a `.sqsh` or the directory of an OCI bundle, by profile. `read_only`/`writable`: what the job sees at its own
     path; `extra_mounts`: the administrator's (TUNEPLANE_CONTAINER_MOUNTS). `environment_names`: names of the variables in the job's
     own environment that reach the runner; no value is in the script. `grace`: seconds a machine has to end when another one has
-    ended the job; `linger`: seconds they may run on after the first one has ended well. `bundle`: `config.json` of the registered bundle, for the profile `oci` (`bundles.read_bundle`).
+    ended the job; `linger`: seconds they may run on after the first one has ended well; `silent`: after how
+    many seconds without a sign of life the first start of a job counts as gone (four times as many before its first sign). `bundle`: `config.json` of the registered bundle, for the profile `oci` (`bundles.read_bundle`).
     """
 
     job_id: str
@@ -52,6 +53,7 @@ class ScriptRequest:
     extra_mounts: tuple[Mount, ...] = ()
     grace: float = 60.0
     linger: float = 60.0
+    silent: float = 90.0
     bundle: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @property
