@@ -123,7 +123,7 @@ def _with_limit(end: Exit, job: Job, left: Left) -> Exit:
         return end
     if ran.total_seconds() < limit * 60 - left.warning - EARLY_SECONDS:
         return end
-    detail = f"{states.words_of(job).text}; Slurm told it to end, {left.warning} s before its limit of {limit} minutes"
+    detail = f"{states.words_of(job).text}; Slurm told it to end, {left.warning} s before its limit of {limit} min"
     return replace(end, cause="slurm-time-limit", detail=detail)
 
 
