@@ -6,6 +6,7 @@ guarded by the lease and by the state's own version, so that it fires once howev
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -85,8 +86,8 @@ class Alerter:
 
     async def due(self) -> Sequence[Work]:
         now = self._writer.now()
-        defaults, own = await self._alerts.rules()
-        live = [row for row in await self._live.look() if row.phase == Phase.RUNNING]
+        (defaults, own), known = await asyncio.gather(self._alerts.rules(), self._live.look())
+        live = [row for row in known if row.phase == Phase.RUNNING]
         since = now - FIRST_LOOK if self._looked is None else self._looked - OVERLAP
         async with self._database.session() as session:
             states = {(row.job_id, row.rule): row for row in await alert_repo.open_states(session)}
@@ -151,10 +152,10 @@ class Alerter:
         )
         if not ids:
             return {}
-        newest = await self._telemetry.life.newest(ids, names) if names else {}
-        last = await self._telemetry.life.last(ids)
-        busy = await self._telemetry.life.busy_until(ids)
-        idle = await self._figures.idle_cards(ids)
+        life = self._telemetry.life
+        newest, last, busy, idle = await asyncio.gather(
+            life.newest(ids, names), life.last(ids), life.busy_until(ids), self._figures.idle_cards(ids)
+        )
         facts = {}
         for row in live:
             key = (row.id, row.attempt)

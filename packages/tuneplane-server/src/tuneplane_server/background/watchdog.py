@@ -6,6 +6,7 @@ is claimed and written.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -121,10 +122,10 @@ class Watchdog:
         """The runs about which there is something to do."""
         now = self._writer.now()
         self._listening_since = self._listening_since or now
-        policy = await self._policy()
-        free_gb = self._judge_disk(await self._space(self._root), policy)
+        policy, space, live = await asyncio.gather(self._policy(), self._space(self._root), self._live.look())
+        free_gb = self._judge_disk(space, policy)
         # What is being stopped keeps the conditions it has: they may be why.
-        rows = [row for row in await self._live.look() if row.stop_cause is None or row.phase != Phase.RUNNING]
+        rows = [row for row in live if row.stop_cause is None or row.phase != Phase.RUNNING]
         verdicts = [
             self._verdict(row, seen, policy, now) for row, seen in await self._sightings(rows, free_gb, policy, now)
         ]
@@ -152,17 +153,18 @@ class Watchdog:
         self, rows: Sequence[JobRow], free_gb: float | None, policy: WatchPolicy, now: datetime
     ) -> list[tuple[JobRow, Sighting]]:
         ids = [row.id for row in rows]
-        last = await self._telemetry.life.last(ids)
-        bad = await self._telemetry.life.bad_losses(ids)
+        life = self._telemetry.life
+        last, bad, heard = await asyncio.gather(life.last(ids), life.bad_losses(ids), self._ingest.heard_of(ids))
         beats: dict[Attempt, list[HeartbeatRow]] = {}
-        for beat in await self._ingest.heard_of(ids):
+        for beat in heard:
             beats.setdefault((beat.job_id, beat.attempt), []).append(beat)
             self._memory.note_beat(beat)
         self._memory.forget_others({(row.id, row.attempt) for row in rows}, bad)
         worst = self._worst(bad)
         quiet = [row.id for row in rows if _quiet(last.get(row.id), policy, now)]
-        busy = await self._telemetry.life.busy_until(quiet) if quiet else {}
-        idle = await self._figures.idle_cards(quiet) if quiet else {}
+        busy, idle = (
+            await asyncio.gather(life.busy_until(quiet), self._figures.idle_cards(quiet)) if quiet else ({}, {})
+        )
         known = _Known(last, beats, worst, busy, idle)
         return [(row, self._sighting(row, known, free_gb)) for row in rows]
 

@@ -33,7 +33,7 @@ async def newest(session: AsyncSession, job_ids: Sequence[str], names: Sequence[
         row.job_id, row.attempt, row.name, row.count, row.last_step, row.last_value, row.min_value, row.max_value,
     )  # fmt: skip
     found: list[Newest] = []
-    for start in range(0, len(job_ids), AT_ONCE):
+    for start in range(0, len(job_ids) if names else 0, AT_ONCE):
         some = row.job_id.in_(job_ids[start : start + AT_ONCE])
         query = select(*columns).where(some, row.rank == 0, row.name.in_(names)).order_by(row.attempt)
         found += [Newest(*values) for values in await session.execute(query)]
