@@ -1,6 +1,11 @@
 """One console with 1,000 nodes that announce themselves every 10 s, 500 of them with a run: ticks of the roles, delay of the event loop,
-answers to people, processor and memory. All have joined before. TUNEPLANE_BENCH_MINUTES says how long (2 unless set); the first half is
-warming up.
+answers to people, processor and memory. All have joined before.
+
+A tick is a role's turn: from when it begins to look what is due until all of that is claimed and begun (`nodes_console`). What is begun
+goes on beside the loop, each piece bounded for itself; how long that takes from its turn on is told as well, without a promise.
+
+After a short while for warming up it is measured for TUNEPLANE_BENCH_MINUTES (1 unless set): both databases together take less than
+four minutes.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,11 +41,12 @@ from tuneplane_server.features.nodes.building import daemon_start
 NODES, RUNS, CARDS = 1000, 500, 8
 TOKEN = "a-token-of-the-benchmark"
 REQUESTS = 20
+WARM_SECONDS, FEW = 10.0, 20
 TICK_TARGET, MEMORY_TARGET = "≤ 200 ms", "flat"
 
 
 def run() -> list[Result]:
-    minutes = float(os.environ.get("TUNEPLANE_BENCH_MINUTES", "2"))
+    minutes = float(os.environ.get("TUNEPLANE_BENCH_MINUTES", "1"))
     session = ServiceSession.create()
     try:
         server = PostgresServer(session.get("postgres", postgres.start)["port"])
@@ -98,31 +105,38 @@ def _on(database: str, url: str, folder: Path, minutes: float) -> list[Result]:
 def _measure(database: str, pid: int, console: str, secret: str, ticks: Path, seconds: float) -> list[Result]:
     with httpx2.Client(base_url=console, headers={"Authorization": f"Bearer {secret}"}, timeout=60) as client:
         wait_for("all nodes are ready", lambda: _ready(client) == NODES, 300, interval=2)
-        time.sleep(seconds / 2)
+        time.sleep(WARM_SECONDS)
         begun, used, memory = time.time(), cpu_seconds(tree(pid)), memory_mb(tree(pid))
-        time.sleep(seconds / 2)
+        time.sleep(seconds)
         share = (cpu_seconds(tree(pid)) - used) / (time.time() - begun) * 100
         grown = memory_mb(tree(pid)) - memory
         lag = _metric(client, "tuneplane_loop_lag_seconds") * 1000
         pages = {path: _p95(client, path) for path in ("/api/v1/nodes", "/api/v1/hardware", "/api/v1/jobs?limit=50")}
         ready = _ready(client)
         assert len(client.get("/api/v1/jobs?phase=running&limit=200").json()["items"]) == 200
-    found: dict[str, list[list[float]]] = json.loads(ticks.read_text())
+    found: dict[str, dict[str, list[list[float]]]] = json.loads(ticks.read_text())
     named = f"{NODES:,} nodes, {RUNS} runs, {database}"
-    looks = {role: [ms for at, ms in seen if at >= begun] for role, seen in found.items()}
     return [
-        *(
-            Result(f"tick of the {role}, {named}, p95", statistics.quantiles(times, n=20)[-1], "ms", target=TICK_TARGET)
-            for role, times in sorted(looks.items())
-            if len(times) > 1
-        ),
+        *_of_roles("tick", found["ticks"], begun, named, TICK_TARGET),
+        *_of_roles("turn until done", found["works"], begun, named, ""),
         Result(f"worst delay of the event loop in a minute, {named}", lag, "ms"),
         *(Result(f"GET {path}, {named}, p95", ms, "ms") for path, ms in pages.items()),
         Result(f"nodes that are ready after that, {named}", ready, "nodes", target=f"{NODES:,}"),
         Result(f"processor of the console, {named}", share, "% of a core"),
         Result(f"memory of the console, {named}", memory + grown, "MB"),
-        Result(f"growth of it in {seconds / 120:g} min, {named}", grown, "MB", target=MEMORY_TARGET),
+        Result(f"growth of it in {seconds / 60:g} min, {named}", grown, "MB", target=MEMORY_TARGET),
     ]
+
+
+def _of_roles(
+    what: str, found: dict[str, list[list[float]]], begun: float, named: str, target: str
+) -> Iterator[Result]:
+    for role, seen in sorted(found.items()):
+        times = [ms for at, ms in seen if at >= begun]
+        if len(times) > 1:
+            # Of a few turns the worst counts: a share of a twentieth is none of them.
+            p95 = statistics.quantiles(times, n=20)[-1] if len(times) >= FEW else max(times)
+            yield Result(f"{what} of the {role}, {named}, p95", p95, "ms", target=target)
 
 
 async def _seed(url: str, folder: Path) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A console as `tuneplane-server serve` runs it, which writes down how long the looks of its roles take: `python -m benchmarks.nodes_console
-TICKS.json`, settings from the environment. A tick is one look of a role: which rows are due, and the claims of those that are.
+TICKS.json`, settings from the environment. A tick is one turn of a role: which rows are due, the claims of those that are, and the begin
+of their work.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from tuneplane_server.background.loop import SupervisedLoop
+from tuneplane_server.background.leases import Lease
+from tuneplane_server.background.loop import SupervisedLoop, Work
 from tuneplane_server.serving import serve_console
 from tuneplane_server.settings import load_settings
 
 
 def measure(file: Path) -> None:
-    """From now on every tick of every role is in `file`, written once a second: role -> [[Unix time, milliseconds]]."""
+    """From now on `file` has, written once a second, role -> [[Unix time, milliseconds]] of its `ticks` and of its `works`: of each
+    piece of work the time from its begin by the loop, places in the line included, to its end.
+    """
     ticks: dict[str, list[list[float]]] = defaultdict(list)
-    tick = SupervisedLoop.tick
+    works: dict[str, list[list[float]]] = defaultdict(list)
+    tick, do = SupervisedLoop.tick, SupervisedLoop._work
     written = [time.monotonic()]
 
     async def measured(self: SupervisedLoop) -> None:
@@ -29,10 +34,15 @@ def measure(file: Path) -> None:
         if time.monotonic() - written[0] >= 1:
             written[0] = time.monotonic()
             partial = file.with_suffix(".part")
-            partial.write_text(json.dumps(ticks))
+            partial.write_text(json.dumps({"ticks": ticks, "works": works}))
             partial.replace(file)
 
-    SupervisedLoop.tick = measured
+    async def timed(self: SupervisedLoop, work: Work, lease: Lease) -> None:
+        wall = time.perf_counter()
+        await do(self, work, lease)
+        works[self.role.name].append([time.time(), (time.perf_counter() - wall) * 1000])
+
+    SupervisedLoop.tick, SupervisedLoop._work = measured, timed
 
 
 if __name__ == "__main__":
