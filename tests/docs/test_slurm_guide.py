@@ -14,9 +14,10 @@ import pytest
 
 from tests.docs.pages import LANGUAGES
 from tests.e2e.harness import BIN, Client, Console
+from tests.services.plugin import slurm_or_skip
 from tests.services.ports import free_port
 from tests.services.session import ROOT
-from tests.services.slurm import SlurmCluster
+from tests.services.slurm import VERSIONS, SlurmCluster
 from tuneplane_server.settings import load_settings
 from tuneplane_server.slurm_settings import slurm_settings
 
@@ -46,6 +47,13 @@ def test_the_settings_are_whole() -> None:
     slurm = slurm_settings(load_settings(settings_of(PAGES["en"])))
     assert slurm is not None
     assert (slurm.partitions.of("h200"), slurm.partitions.of("cpu")) == ("gpu", "main")
+
+
+@pytest.fixture(scope="module", params=sorted(VERSIONS))
+def slurm(request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:
+    """One of our own: on the shared one other tests may hold every card."""
+    with slurm_or_skip(request.config, request.param) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.services.plugin import slurm_or_skip
 from tests.services.ports import free_port
-from tests.services.slurm import SlurmCluster
+from tests.services.slurm import VERSIONS, SlurmCluster
 from tuneplane_server.domain.slurm_choices import Partitions, QosLevels, parse_partitions
 from tuneplane_server.executors.port import Finding
 from tuneplane_server.executors.slurm.checking import findings
@@ -43,6 +44,13 @@ def console() -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture(scope="module", params=sorted(VERSIONS))
+def slurm(request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:
+    """One of our own: on the shared one other tests may hold every card."""
+    with slurm_or_skip(request.config, request.param) as cluster:
+        yield cluster
 
 
 def settings(cluster: SlurmCluster, **changes: object) -> SlurmSettings:
@@ -139,14 +147,22 @@ async def test_a_console_that_compute_nodes_do_not_reach(slurm: SlurmCluster, cl
     assert finding.detail != ""
 
 
-@pytest.mark.parametrize("profile", ["enroot-pyxis", "oci"])
 async def test_a_container_runtime_that_is_not_there(
-    slurm: SlurmCluster, client: SlurmClient, console: str, root: Path, profile: str
+    slurm: SlurmCluster, client: SlurmClient, console: str, root: Path
 ) -> None:
-    found = await probe(client, ProbeRequest(settings(slurm, container=profile), root, console))
+    found = await probe(client, ProbeRequest(settings(slurm, container="enroot-pyxis"), root, console))
     finding = only(found, "probe-container")
     assert finding.level == "error"
     assert "TUNEPLANE_SLURM_CONTAINER" in finding.hint
+
+
+async def test_slurms_own_containers_need_their_file(
+    slurm: SlurmCluster, client: SlurmClient, console: str, root: Path
+) -> None:
+    """Of the tests' clusters only the one of 24.11 has an oci.conf."""
+    has_file = slurm.run("sh", "-c", "test -e /etc/slurm/oci.conf && echo yes", check=False).strip() == "yes"
+    found = await probe(client, ProbeRequest(settings(slurm, container="oci"), root, console))
+    assert only(found, "probe-container").level == ("info" if has_file else "error")
 
 
 async def test_a_bundle_that_slurm_does_not_run_in(
