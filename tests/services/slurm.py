@@ -159,7 +159,8 @@ class SlurmCluster:
 
     def node_down(self, node: str, why: str = "tests") -> None:
         """As an administrator takes a node away: what runs there ends as NODE_FAIL."""
-        self.run("scontrol", "update", f"nodename={node}", "state=down", f"reason={why}")
+        for state in ("down", "drain"):  # down alone: its slurmd would soon bring it back
+            self.run("scontrol", "update", f"nodename={node}", f"state={state}", f"reason={why}")
 
     def resume(self, node: str) -> None:
         """Take a node into service again, whatever it was taken out for; returns when jobs may be placed there."""

@@ -80,13 +80,12 @@ def bring_up(home: Path, version: str, options: SlurmOptions) -> SlurmCluster:
             _set_up_accounting(cluster)
         for daemon in ("slurmctld", *(f"slurmd-{node}" for node in NODES)):
             cluster.start(daemon)
-        if options.accounting:  # slurmctld tells the database of what there is to limit
-            limit = ["modify", "account", "small", "set", "grptres=gres/gpu=4"]
-            cluster.wait("the limit is taken", lambda: _succeeds(cluster, "sacctmgr", "-i", *limit))
         cluster.start("slurmrestd")
         cluster.wait("slurmctld gives a token", lambda: _has_token(cluster))
         cluster.wait("every node takes jobs", lambda: cluster.usable_nodes() == set(NODES))
         cluster.wait("slurmrestd answers", cluster.answers)
+        if options.accounting:
+            cluster.wait("slurmctld knows the limit", lambda: _limited(cluster))
     except (AssertionError, OSError, subprocess.SubprocessError) as problem:
         raise ServiceMissingError(f"Slurm {version} does not come up: {problem}") from problem
     return cluster
@@ -157,6 +156,15 @@ def _set_up_accounting(cluster: SlurmCluster) -> None:
         f"modify user {USER} set qos=normal,high",
     ):
         cluster.run("sacctmgr", "-i", *words.split())
+
+
+def _limited(cluster: SlurmCluster) -> bool:
+    """Limits `small`. slurmctld first tells the database what there is to limit, and only then hears of what is set."""
+    registered = cluster.run("sacctmgr", "-nP", "show", "cluster", "format=controlport").strip()
+    limit = ["modify", "account", "small", "set", "grptres=gres/gpu=4"]
+    if registered in ("", "0") or not _succeeds(cluster, "sacctmgr", "-i", *limit):
+        return False
+    return "gres/gpu=4" in cluster.run("scontrol", "show", "assoc_mgr", "accounts=small", "flags=assoc")
 
 
 def _succeeds(cluster: SlurmCluster, *argv: str) -> bool:

@@ -46,12 +46,20 @@ def test_the_tests_apptainer_runs_an_image_that_is_a_python_environment(slurm: S
     )
 
 
-def test_accounting_knows_a_job_that_the_controller_has_forgotten(slurm_accounting: SlurmCluster) -> None:
-    said = slurm_accounting.run("sbatch", "--parsable", "--wrap", "true", "-o", "/dev/null", user=slurm_accounting.user)
-    job = int(said)
-    slurm_accounting.purge(job)
-    found = slurm_accounting.run("sacct", "-nX", "-j", str(job), "-o", "State,Account").split()
-    assert found == ["COMPLETED", "research"]
+def test_accounting_writes_down_what_ends_and_limits_what_runs(slurm_accounting: SlurmCluster) -> None:
+    submit = ("sbatch", "--parsable", "-o", "/dev/null", "--wrap", "true")
+    done = slurm_accounting.run(*submit, user=slurm_accounting.user).strip()
+    over = slurm_accounting.run(*submit, "-A", "small", "--gres=gpu:8", user=slurm_accounting.user).strip()
+
+    def say(*command: str) -> list[str]:
+        return slurm_accounting.run(*command).split()
+
+    slurm_accounting.wait(
+        "it is written down",
+        lambda: say("sacct", "-nX", "-j", done, "-o", "State,Account") == ["COMPLETED", "research"],
+    )
+    slurm_accounting.wait("it waits", lambda: say("squeue", "-hj", over, "-o", "%T %r") == ["PENDING", "AssocGrpGRES"])
+    slurm_accounting.run("scancel", over)
 
 
 def test_its_daemons_can_be_killed_and_started_again(pytestconfig: pytest.Config) -> None:

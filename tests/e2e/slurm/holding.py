@@ -62,7 +62,12 @@ def hold(
     return Held(client, submit_counting(client, name, control, *options, profile=profile, **numbers), control)
 
 
-def slurm_job(cluster: SlurmCluster, run: str) -> list[int]:
+def conditions(job: dict[str, Any]) -> dict[str, str]:
+    """Their texts by type."""
+    return {item["type"]: item["text"] for item in job["conditions"]}
+
+
+def slurm_jobs(cluster: SlurmCluster, run: str) -> list[int]:
     """The ids of all jobs that Slurm was ever given for a run and still remembers."""
     listed = cluster.run("squeue", "-ha", "-t", "all", "-o", "%A %j").splitlines()
     return [int(line.split()[0]) for line in listed if line.split()[1].startswith(f"tp-{run}-")]
