@@ -175,10 +175,8 @@ class SlurmExecutor:
     async def _alive(self, place: Place, job: Job, stage: Stage) -> Observation:
         words, started_at = states.words_of(job), job[0].started_at
         if stage is Stage.QUEUED:
-            pending = (await self._listings.get()).pending
-            return Observation(
-                "present", running=True, started=False, detail=words.text, queued=queued_of(job, pending)
-            )
+            places = (await self._listings.get()).places
+            return Observation("present", running=True, started=False, detail=words.text, queued=queued_of(job, places))
         if words.strange:
             log.warning("Slurm says words that are not known here", job=place.job_id, words=words.strange)
         missing = states.missing_gpus(job, place.gpus)

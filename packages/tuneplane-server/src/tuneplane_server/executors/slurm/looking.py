@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 from tuneplane_server.executors.slurm import states
 from tuneplane_server.executors.slurm.handles import Attempt, Place, attempt_of, name_of
+from tuneplane_server.executors.slurm.pending import Places, places_of
 from tuneplane_server.executors.slurm.rest.client import SlurmClient
 from tuneplane_server.executors.slurm.rest.models import SlurmError, SlurmJob
 
@@ -32,12 +33,12 @@ type Job = tuple[SlurmJob, ...]  # its components, leader first
 @dataclass(frozen=True)
 class Listing:
     """What slurmctld remembers. `asked`, `until`: monotonic times of the question and until when its answer is good for looks that
-    need none of this moment. `jobs`: ours, by attempt, the oldest first. `pending`: everybody's jobs that wait."""
+    need none of this moment. `jobs`: ours, by attempt, the oldest first. `places`: of everybody's jobs that wait."""
 
     asked: float
     until: float
     jobs: Mapping[Attempt, tuple[Job, ...]]
-    pending: tuple[SlurmJob, ...]
+    places: Places
     error: SlurmError | None = None
 
 
@@ -98,7 +99,7 @@ class Listings:
             listing = self._sorted(asked, found)
         except SlurmError as error:
             now = self._clock()
-            listing = Listing(now, now + AWAY_SECONDS, {}, (), error)
+            listing = Listing(now, now + AWAY_SECONDS, {}, {}, error)
         finally:
             self._asking = None
         if asked >= self._changed:
@@ -110,10 +111,10 @@ class Listings:
         for job in found:
             if job.user == self._user and (key := attempt_of(job)) is not None:
                 mine.setdefault(key, []).append(job)
-        pending = tuple(job for job in found if "PENDING" in job.states)
+        places = places_of(job for job in found if "PENDING" in job.states)
         now = self._clock()
         until = now + min(max(KEPT_SECONDS, KEPT_SHARE * (now - asked)), MOST_KEPT_SECONDS)
-        return Listing(asked, until, {key: tuple(states.grouped(jobs)) for key, jobs in mine.items()}, pending)
+        return Listing(asked, until, {key: tuple(states.grouped(jobs)) for key, jobs in mine.items()}, places)
 
 
 class Lookup:

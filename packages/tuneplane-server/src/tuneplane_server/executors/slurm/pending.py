@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tuneplane.i18n import N_
 from tuneplane_server.executors.port import Queued
 from tuneplane_server.executors.slurm.rest.models import SlurmJob
+
+type Places = Mapping[tuple[str, int], int]  # (partition, leader's id) -> place
 
 UNKNOWN = N_("Slurm holds it back, for a reason that has no plain words here")
 _RESOURCES = N_("it is next, and waits until enough machines and GPUs are free")
@@ -109,29 +111,32 @@ def plain(reason: str) -> str:
     return max(fitting, key=lambda item: len(item[0]))[1] if fitting else UNKNOWN
 
 
-def queued_of(components: Sequence[SlurmJob], pending: Iterable[SlurmJob]) -> Queued:
-    """`pending`: every job that waits, also those of other people, as far as Slurm shows them."""
+def queued_of(components: Sequence[SlurmJob], places: Places) -> Queued:
+    """`places`: of everybody's jobs that wait, as far as Slurm shows them."""
     leader = components[0]
     # The component that keeps the others waiting is the one with more to say than that the leader waits.
     reason = next((job.reason for job in components if job.reason not in ("", "None")), leader.reason)
     return Queued(
         reason=reason,
         text=plain(reason),
-        position=position_of(leader, pending),
+        position=places.get((leader.partition, leader.leader_id)),
         starts_at=leader.estimated_start,
         since=leader.eligible_at or leader.submitted_at,
     )
 
 
-def position_of(leader: SlurmJob, pending: Iterable[SlurmJob]) -> int | None:
-    """From 1, among the jobs that wait for the same partition, by Slurm's priority. None when that is 0 (held) or not known."""
-    if not leader.priority:
-        return None
-    rivals = (job for job in pending if job.partition == leader.partition and job.leader_id != leader.leader_id)
-    before = {job.leader_id for job in rivals if _order(job) < _order(leader)}
-    return len(before) + 1
+def places_of(pending: Iterable[SlurmJob]) -> Places:
+    """From 1, among the jobs that wait for the same partition, by Slurm's priority; equal ones as they came. A held job has none.
 
-
-def _order(job: SlurmJob) -> tuple[int, int]:
-    """Slurm gives equal priorities to the one that came first; ids count up."""
-    return -(job.priority or 0), job.leader_id
+    A job that may go to several partitions waits in each, and the components of a heterogeneous one are one job.
+    """
+    waiting: dict[str, dict[int, int]] = {}
+    for job in pending:
+        for partition in job.partition.split(",") if job.priority else ():
+            jobs = waiting.setdefault(partition, {})
+            jobs[job.leader_id] = max(job.priority or 0, jobs.get(job.leader_id, 0))
+    return {
+        (partition, leader): place
+        for partition, jobs in waiting.items()
+        for place, leader in enumerate(sorted(jobs, key=lambda leader: (-jobs[leader], leader)), 1)
+    }
