@@ -10,6 +10,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ _LARGE = 256 * 1024  # parsed in a thread: it would hold up the console
 _LIMITS = httpx2.Limits(max_connections=8, max_keepalive_connections=0)
 # Failures before the first byte of a request went out.
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
+# The connection ended in the middle of an answer, or instead of one.
+_CUT_OFF = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
 _SHOWN = 200
 
 
@@ -81,6 +84,9 @@ class Transport:
         lost = "unknown-outcome" if changes else "unreachable"
         try:
             async with asyncio.timeout(self._total):
+                if not changes:
+                    with suppress(*_CUT_OFF):  # a question may be asked again, once
+                        return await self._once(method, path, token, body, params)
                 return await self._once(method, path, token, body, params)
         except TimeoutError:
             raise SlurmError(lost, f"{self._place()} did not answer within {self._total:g} s") from None
