@@ -30,6 +30,9 @@ def main() -> int:
     environment = {name: os.environ[name] for name in exported if name in os.environ}
     environment |= {name: value for name, value in os.environ.items() if name.startswith(("SLURM_", "STAND_"))}
     environment |= {"SLURM_LAUNCH_NODE_IPADDR": "10.0.0.7", "SLURM_STEP_ID": "0"}
+    if "STAND_UNREACHABLE" in os.environ:
+        print("srun: error: Unable to create step for job 700: Requested nodes are busy", file=sys.stderr)
+        return 1
     if "tuneplane" not in arguments:  # the step that asks every machine of a component for its name
         for index in reversed(range(int(options["--nodes"]))):
             name = f"n{int(options.get('--het-group', '0')) * 100 + index}"

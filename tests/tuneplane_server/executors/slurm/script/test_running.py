@@ -86,6 +86,21 @@ def test_ranks_count_through_the_parts(job: Job) -> None:
     assert ["--nv"] in job.container(2)["options"]
 
 
+def test_the_batch_host_is_machine_0_wherever_it_stands(job: Job) -> None:
+    job.change(parts=(Part(3, 0),))
+    job.body("exit 0\n")
+    assert job.run(SLURMD_NODENAME="n1") == 0, job.output
+    assert [call["options"]["--nodelist"] for call in job.srun_calls()] == ["n1", "n0", "n2"]
+
+
+def test_machines_that_no_step_reaches_are_refused(job: Job) -> None:
+    job.change(parts=(Part(2, 0),))
+    job.body("exit 0\n")
+    assert job.run(STAND_UNREACHABLE="1") == 78
+    assert "launch-failed: no step can be started on each of the 2 machines; srun's words are above" in job.output
+    assert "srun: error: Unable to create step" in job.output
+
+
 def test_a_machine_without_gpus_sees_none(job: Job) -> None:
     job.body(shows_environment(job))
     assert job.run() == 0, job.output

@@ -127,14 +127,18 @@ start() {
 """
 
 # Which machine is which: `--relative` only leaves out those before it, and Slurm then takes whichever is idle. What machine 1 sees as
-# the address of this one is what all can use: its own name may resolve to 127.0.1.1 here.
+# the address of this one is what all can use: its own name may resolve to 127.0.1.1 here. This machine is machine 0, since its address
+# and its port are the job's.
 _FIND_MACHINES = """\
 : >nodes
 # look MACHINES OPTION…
 look() {
   count=$1; shift
-  timeout 300 srun --nodes="$count" --ntasks="$count" --ntasks-per-node=1 --overlap --gres=none --mpi=none --input=none --export=NONE \\
-    "$@" /bin/sh -c 'printf "%s %s %s\\n" "$SLURM_NODEID" "$SLURMD_NODENAME" "$SLURM_LAUNCH_NODE_IPADDR"' | sort -n >>nodes
+  found=$(timeout 300 srun --nodes="$count" --ntasks="$count" --ntasks-per-node=1 --overlap --gres=none --mpi=none --input=none --export=NONE \\
+    "$@" /bin/sh -c 'printf "%s %s %s\\n" "$SLURM_NODEID" "$SLURMD_NODENAME" "$SLURM_LAUNCH_NODE_IPADDR"' | sort -n)
+  [ -n "$found" ] || return 0
+  printf '%s\\n' "$found" | grep -F " $node " >>nodes
+  printf '%s\\n' "$found" | grep -v -F " $node " >>nodes
 }
 @LOOKS@[ "$(wc -l <nodes)" -eq "$machines" ] || refuse "launch-failed: no step can be started on each of the $machines machines; srun's words are above"
 { read -r _; read -r _ _ @IP_NAME@; } <nodes
