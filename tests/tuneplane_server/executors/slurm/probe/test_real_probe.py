@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.server
+import json
 import secrets
 import tempfile
 import threading
@@ -174,6 +175,32 @@ async def test_a_bundle_that_slurm_does_not_run_in(
     (bundle / "config.json").write_text("{}")
     found = await probe(client, ProbeRequest(settings(slurm, container="oci"), root, console, bundle=bundle))
     assert only(found, "probe-container").level == "error"
+
+
+@pytest.fixture
+def bundle(slurm: SlurmCluster, root: Path) -> Path:
+    """As an administrator makes one; its root file system has the cluster's own programs."""
+    place = root / "bundle"
+    root.chmod(0o777)
+    slurm.run("sh", "-c", f"mkdir -p {place}/rootfs && cd {place} && runc spec --rootless", user=slurm.user)
+    config = json.loads((place / "config.json").read_text())
+    config["mounts"] += [
+        {"destination": path, "type": "none", "source": path, "options": ["rbind", "ro"]}
+        for path in ("/usr", "/bin", "/lib", "/lib64")
+    ]
+    config["root"]["readonly"] = False
+    (place / "config.json").unlink()
+    (place / "config.json").write_text(json.dumps(config))
+    return place
+
+
+@pytest.mark.parametrize("slurm", ["24.11"], indirect=True)  # the one with an OCI runtime
+async def test_a_bundle_is_seen_to_run(
+    slurm: SlurmCluster, client: SlurmClient, console: str, root: Path, bundle: Path
+) -> None:
+    found = await probe(client, ProbeRequest(settings(slurm, container="oci"), root, console, bundle=bundle))
+    finding = only(found, "probe-container")
+    assert finding.level == "info", finding
 
 
 async def test_a_partition_that_is_down(
