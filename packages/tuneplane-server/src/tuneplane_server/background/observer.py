@@ -166,7 +166,8 @@ class Observer:
         """Whether another one knows better: the machine whose end this one met, or the queue that told the run to end."""
         if len(_handle(row).nodes) > 1:
             return follows(verdict)
-        return self._hardware.own_queue and verdict.reason is not None and verdict.reason.code == "interrupted"
+        interrupted = verdict.reason is not None and verdict.reason.code == "interrupted"
+        return interrupted and bool(self._hardware.own_queue)
 
     async def _start_deadline(self, row: JobRow, lease: Lease, observation: Observation) -> None:
         let_go = condition_of(row, EXECUTOR_STARTING)
