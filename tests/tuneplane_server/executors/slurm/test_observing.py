@@ -190,6 +190,23 @@ async def test_the_first_machine_that_failed_is_the_cause(gang: Stage) -> None:
     assert (verdict.phase, verdict.reason.data["rank"]) == (Phase.FAILED, 1)
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("0 n01 10.0.0.2\n1 n00 10.0.0.1\n0 n10 10.0.0.3\n", ("n01", "n00", "n10")),  # the batch host is machine 0
+        ("0 n01 10.0.0.2\n", ("n00", "n01", "n10")),
+        ("0 evil ; x\n1 n00\n2 n10\n", ("n00", "n01", "n10")),
+    ],
+)
+async def test_machines_are_named_as_the_steps_counted_them(gang: Stage, text: str, names: tuple[str, ...]) -> None:
+    handle = await gang.launch()
+    gang.slurm.run(17)
+    gang.slurm.set(17, "FAILED", exit_code=1)
+    gang.leave(nodes=text)
+    seen = await gang.executor.observe(handle)
+    assert (seen.nodes, tuple(member.node for member in seen.members)) == (names, names)
+
+
 async def test_a_machine_whose_end_nobody_saw_ended_as_the_job_did(gang: Stage) -> None:
     handle = await gang.launch()
     gang.slurm.run(17)

@@ -121,7 +121,7 @@ async def test_what_cannot_be_understood_is_unknown(
 ) -> None:
     handle = await console.launch(place.plan(SLEEPS))
     for fault in ("garbage", "server-error", "answer-lost"):
-        faults.faults["GET /jobs"] = [fault]
+        faults.faults["GET /jobs"] = [fault, fault]  # a question whose answer was cut off is asked once more
         found = await console.observe(handle)
         assert (found.presence, found.exit) == ("unknown", None)
         console.clearing.listings.forget()

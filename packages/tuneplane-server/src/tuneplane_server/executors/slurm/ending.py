@@ -19,16 +19,17 @@ from tuneplane_server.executors.slurm.submitting import OUTPUT_FILE
 
 OUTPUT_TAIL_BYTES = 16 * 1024
 MEMBER_TAIL_BYTES = 8 * 1024
+NODES_FILE = "nodes"
 MISSING_FILE = "gpus-missing"  # why we ended it: an ended job does not always tell any more how many cards it had
 EARLY_SECONDS = 60  # Slurm may send its warning so much before it is due
-_EXIT_BYTES, _MISSING_BYTES = 64, 200
+_EXIT_BYTES, _MISSING_BYTES, _NODES_BYTES = 64, 200, 256 * 1024
 
 
 @dataclass(frozen=True)
 class Left:
     """What lies in `slurm/`. `exits`, `outputs`: by machine rank. `told`: when we first told it to stop, `killed`: when its grace was
     over, `over`: when it was proved to be over (Unix seconds). `missing`: what we had to say of its cards.
-    `warning`: as in the intent."""
+    `warning`: as in the intent. `names`: the machines by rank, as the steps counted them; only of several."""
 
     exits: Mapping[int, MachineExit]
     outputs: Mapping[int, str]
@@ -38,6 +39,7 @@ class Left:
     over: float | None
     missing: str = ""
     warning: int | None = None
+    names: tuple[str, ...] = ()
 
 
 NOTHING_LEFT = Left({}, {}, "", None, None, None)
@@ -63,7 +65,14 @@ def read_left(directory: Path, machines: int) -> Left:
         time_of(directory, OVER_FILE),
         tail(directory / MISSING_FILE, _MISSING_BYTES).strip(),
         None if intent is None else intent.warning,
+        _names(directory) if machines > 1 else (),
     )
+
+
+def _names(directory: Path) -> tuple[str, ...]:
+    """From lines `NODEID NAME ADDRESS`."""
+    lines = tail(directory / NODES_FILE, _NODES_BYTES).splitlines()
+    return tuple(words[1] for line in lines if len(words := line.split()) > 1)
 
 
 def _exit_of(directory: Path, rank: int) -> MachineExit | None:
@@ -71,7 +80,8 @@ def _exit_of(directory: Path, rank: int) -> MachineExit | None:
 
 
 def ended(job: Job, left: Left, nodes: Sequence[str], gpus: int) -> Observation:
-    """Of a job that Slurm says is over. `nodes`: the machines by rank; `gpus`: asked for on all of them together."""
+    """Of a job that Slurm says is over. `nodes`: the machines by rank as the plan calls them; `gpus`: asked for on all together."""
+    real = _by_rank(states.nodes_of(job), left)
     detail = states.words_of(job).text
     if left.over is not None:
         return Observation("absent", exit=Exit(absent=True), detail=detail)
@@ -86,9 +96,14 @@ def ended(job: Job, left: Left, nodes: Sequence[str], gpus: int) -> Observation:
         started_at=job[0].started_at,
         detail=missing or detail,
         output=left.output,
-        members=_members(own, left, nodes),
-        nodes=states.nodes_of(job),
+        members=_members(own, left, real if len(real) == len(nodes) else nodes),
+        nodes=real,
     )
+
+
+def _by_rank(real: tuple[str, ...], left: Left) -> tuple[str, ...]:
+    """Slurm's list of them has the batch host first as a rule; the steps know."""
+    return left.names if sorted(left.names) == sorted(real) else real
 
 
 def requeued(job: Job, left: Left) -> Observation:

@@ -195,10 +195,7 @@ class SlurmExecutor:
         )
 
     async def _ended(self, place: Place, handle: Handle, job: Job) -> Observation:
-        left = await self._left(place, handle)
-        real = states.nodes_of(job)
-        nodes = real if len(real) == len(handle.nodes) else handle.nodes
-        return ending.ended(job, left, nodes, place.gpus)
+        return ending.ended(job, await self._left(place, handle), handle.nodes, place.gpus)
 
     async def _forgotten(self, place: Place, handle: Handle) -> Observation:
         """slurmctld does not know it now: slurmdbd is asked, then what the batch script left, and then time."""
