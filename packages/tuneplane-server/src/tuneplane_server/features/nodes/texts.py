@@ -42,7 +42,7 @@ PROBLEM_TEXTS: dict[str, ProblemText] = {
         ),
         N_(
             "If it is one machine that was started again, this ends by itself in half a minute. Else remove node-id from the state "
-            "directory of the copy, give it a TUNEPLANE_NODE_NAME of its own, and start its tuneplane-node again."
+            "directory of the copy, give it a TUNEPLANE_NODE_NAME of its own, and start its daemon again."
         ),
     ),
     NODE_VERSION: ProblemText(
