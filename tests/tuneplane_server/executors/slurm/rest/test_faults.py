@@ -123,6 +123,16 @@ async def test_a_submit_that_surely_did_not_happen_says_so(answer: Any, kind: st
     assert (problem.kind, problem.code) == (kind, code)
 
 
+@pytest.mark.parametrize(("status", "error"), [(200, 2042), (200, 2014), (500, 2015)])
+async def test_a_job_with_an_id_is_there_whatever_is_said_beside_it(status: int, error: int) -> None:
+    """`hold` of a plugin on 22.05, or limits that are not enforced at the submit: the job waits in the queue."""
+    held = (status, {"job_id": 7, "errors": [{"error_code": error, "error": "Job is held"}]})
+    async with server(answers({"POST": held})) as there:
+        client = SlurmClient(there.url, "tester", TOKEN)
+        assert await client.submit(GOOD) == 7
+        await client.close()
+
+
 async def test_nobody_at_the_address_means_nothing_was_sent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

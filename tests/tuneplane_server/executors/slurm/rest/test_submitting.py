@@ -52,7 +52,7 @@ def test_a_good_one_passes() -> None:
 )
 def test_what_slurm_would_take_amiss_is_refused(more: dict[str, object]) -> None:
     with pytest.raises(SlurmError) as refusal:
-        check(replace(GOOD, **more))  # ty: ignore[invalid-argument-type]
+        check(replace(GOOD, **more))
     assert (refusal.value.kind, refusal.value.code) == ("refused", None)
     assert "hush" not in str(refusal.value)
 

@@ -83,7 +83,6 @@ class SlurmClient:
             max_answer=max_answer,
         )
         self._shape: Shape | None = None
-        self._finding = asyncio.Lock()
 
     @property
     def url(self) -> str:
@@ -167,8 +166,8 @@ class SlurmClient:
         )
 
     async def signal(self, job_id: int, signal: Literal["TERM", "KILL"]) -> None:
-        """Send it to the job, of a heterogeneous one to all its components. One that has ended is fine, an unknown one `not-found` or
-        fine, as the version has it."""
+        """Send it to the job's steps and its batch script, of a heterogeneous job to all components. One that has ended is fine, an
+        unknown one `not-found` or fine, as the version has it."""
         if signal not in ("TERM", "KILL"):
             raise ValueError(f"no signal for jobs: {signal}")  # newer versions kill the job for an unknown one
         await self._end(job_id, {"signal": signal})
@@ -211,9 +210,8 @@ class SlurmClient:
                 raise
 
     async def _chosen(self) -> Shape:
-        async with self._finding:
-            if self._shape is None:
-                await self.discover()
+        if self._shape is None:
+            await self.discover()
         if self._shape is None:
             raise SlurmVersionError((), self._known)
         return self._shape

@@ -58,8 +58,10 @@ def warnings(body: dict[str, Any] | None) -> tuple[str, ...]:
 def verdict(answer: Answer) -> Verdict:
     """What an answer is. `doubtful`: 22.05 says the same of a bad token and of a controller that is away. `lost`: the
     request may have arrived, only its answer did not. `gone`: the server has no such address, for example of a data version."""
-    if answer.status < 300 and job_id_of(answer.body) is not None:
-        return "fine"  # what stands beside it is why the job has to wait: 22.05 tells of nodes that are down as of an error
+    if job_id_of(answer.body) is not None:
+        # What stands beside it, also a status made of it, is why the job has to wait: 22.05 tells of nodes that are down as of an
+        # error. A submit that is refused has no id (src/slurmrestd/plugins/openapi/slurmctld/jobs.c: _job_post_submit).
+        return "fine"
     codes = {problem.code for problem in problems(answer.body)}
     if answer.status in _AUTH_STATUS or codes & _BAD_TOKEN:
         return "auth"
