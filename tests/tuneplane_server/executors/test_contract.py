@@ -58,7 +58,7 @@ class Stage:
 
     async def ended(self, handle: Handle) -> Observation:
         """The first observation that is not `running`."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):  # others' jobs may hold a cluster's machines for a while
             while True:
                 seen = await self.executor.observe(handle)
                 if not seen.running:

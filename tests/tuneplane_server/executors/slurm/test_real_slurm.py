@@ -31,6 +31,7 @@ from tuneplane_server.executors.slurm.submitting import submission_of
 pytestmark = pytest.mark.services
 # Ends as a runner does: told by a signal, or by the batch script through its spool.
 SLEEPS = "trap 'exit 143' TERM\nwhile [ ! -e ${0%/*}/../spool/rank-0/stop ]; do sleep 0.05; done\nexit 143\n"
+SECONDS = 180.0  # others' jobs may hold the cluster's cards for a while
 type Until = Callable[[Observation], bool]
 
 
@@ -65,7 +66,7 @@ async def console(place: OnCluster, executor: SlurmExecutor, faults: FaultServer
 async def seen(executor: SlurmExecutor, handle: Handle, until: Until) -> Observation:
     found = await executor.observe(handle)
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(SECONDS):
             while not until(found):
                 await asyncio.sleep(0.1)
                 found = await executor.observe(handle)
