@@ -138,7 +138,11 @@ def test_when_one_machine_fails_the_others_have_their_grace(job: Job) -> None:
 @in_both_shells
 def test_who_does_not_end_within_the_grace_is_killed(job: Job) -> None:
     job.change(parts=(Part(2, 0),), grace=1)
-    job.body('[ "$TUNEPLANE_MACHINE_RANK" = 0 ] || exit 5\ntrap "" TERM\nwhile :; do sleep 1; done\n')
+    there = f'"{job.root}/out/there"'
+    job.body(
+        f'if [ "$TUNEPLANE_MACHINE_RANK" = 1 ]; then while [ ! -e {there} ]; do sleep 1; done; exit 5; fi\n'
+        f'trap "" TERM\n: >{there}\nwhile :; do sleep 1; done\n'
+    )
     assert job.run() == 137, job.output
     assert job.codes() == [137, 5]
     assert "machine 0 did not end within 1 s and is killed" in job.output
@@ -179,6 +183,7 @@ def test_a_step_whose_end_nobody_saw_counts_as_killed(job: Job) -> None:
     job.body(waits(job))
     script = job.start()
     job.wait_for(job.root / "out" / "running-0")
+    job.wait_for(job.slurm / "step-0.pid")
     keeper, step = map(int, (job.slurm / "step-0.pid").read_text().split())
     os.kill(keeper, signal.SIGKILL)
     assert script.wait(60) == 137, job.output
