@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.harness import Client, wait_until
 from tests.e2e.slurm.consoles import slurm_client
-from tests.e2e.slurm.holding import Held, hold, slurm_job
+from tests.e2e.slurm.holding import Held, hold, slurm_jobs
 from tests.services.slurm import SlurmCluster
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
@@ -73,7 +73,7 @@ def test_two_runs_of_all_cards_one_after_the_other(slurm: SlurmCluster, client: 
     assert (job["nodes"], job["waiting"], job["conditions"]) == (["n1"], None, [])
     assert begun(client, second.run) == "seen running on n1"
     second.finished()
-    assert len(slurm_job(slurm, second.run)) == len(slurm_job(slurm, third.run)) == 1
+    assert len(slurm_jobs(slurm, second.run)) == len(slurm_jobs(slurm, third.run)) == 1
 
 
 def test_paused_while_it_waits_and_resumed_it_is_another_job_of_slurms(slurm: SlurmCluster, client: Client) -> None:
@@ -86,4 +86,4 @@ def test_paused_while_it_waits_and_resumed_it_is_another_job_of_slurms(slurm: Sl
     second.until("it stands there again", in_slurms_queue)
     first.finished()
     assert second.finished()["attempt"] == 2
-    assert len(slurm_job(slurm, second.run)) == 2
+    assert len(slurm_jobs(slurm, second.run)) == 2
