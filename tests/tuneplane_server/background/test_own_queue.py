@@ -237,6 +237,37 @@ async def test_who_could_not_be_asked_for_a_while_is_not_said_to_be_away_while_t
     assert conditions(await slurmlike.job(job_id)) == ["executor-queue"]
 
 
+async def test_a_queue_that_is_away_for_days_fails_nobody_who_was_to_wait_there_anyway(
+    slurmlike: Harness, ada: Principal
+) -> None:
+    job_id = await slurmlike.submit(ada, cards(1))
+    await slurmlike.place()
+    slurmlike.scripted.reachable = False
+    for _hour in range(30):
+        slurmlike.time.pass_(HOUR)
+        await slurmlike.round()
+    assert conditions(await slurmlike.job(job_id)) == ["launch-delayed"]
+    slurmlike.scripted.reachable = True
+    slurmlike.time.pass_(HOUR)
+    await slurmlike.round(2)
+    assert conditions(await slurmlike.job(job_id)) == ["executor-queue"]
+
+
+async def test_one_that_never_comes_back_does_in_the_end(slurmlike: Harness, ada: Principal) -> None:
+    job_id = await slurmlike.submit(ada, cards(1))
+    await slurmlike.place()
+    slurmlike.scripted.reachable = False
+    await slurmlike.round()
+    slurmlike.time.pass_(7 * 24 * HOUR)
+    await slurmlike.round(3)
+    job = await slurmlike.job(job_id)
+    assert (job.phase, job.cleanup, job.verdict and job.verdict["reason"]["code"]) == (
+        "finishing",
+        "pending",
+        "launch-failed",
+    )
+
+
 # --- its start --------------------------------------------------------------------------------------------------------
 
 

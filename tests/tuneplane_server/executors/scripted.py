@@ -39,6 +39,7 @@ class Container:
     started_at: datetime | None = None
     nodes: tuple[str, ...] = ()
     members: tuple[MemberEnd, ...] = ()
+    looks: int = 0
 
     def let_go(self) -> None:
         """The queue has given it machines, which have not begun."""
@@ -72,6 +73,7 @@ class ScriptedExecutor:
     observe_errors: dict[str, Exception] = field(default_factory=dict)
     invented: bool = True  # its cards are
     own_queue: bool = False  # what is launched waits in it until the test lets it begin
+    begins_after: int | None = None  # so many looks at it; None: when the test lets it
     gpus_used: int | None = None
     placeable: bool = True
     # What `sample` answers; None: nothing is measured.
@@ -141,6 +143,9 @@ class ScriptedExecutor:
         found = self.containers.get(_key(handle))
         if found is None:
             return Observation("absent", exit=Exit(absent=True))
+        found.looks += 1
+        if self.begins_after is not None and found.queued is not None and found.looks > self.begins_after:
+            found.begin(f"real-{handle.attempt}")
         return Observation(
             "present",
             running=found.running,

@@ -25,6 +25,9 @@ from tuneplane_server.features.jobs import repo
 from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.wakeups import Wakeups
 
+# How long an executor with a queue of its own may be away: whoever would wait there anyway loses nothing by waiting here.
+AWAY_SECONDS = 7 * 86_400.0
+
 
 class Launcher:
     name = "launcher"
@@ -64,9 +67,10 @@ class Launcher:
         except LaunchRefusedError as error:
             await self._end(row, lease, _failed(error.reason, error.data))
         except LaunchDelayedError as error:
-            await self._delay(row, lease, _failed(error.reason, error.data))
+            await self._delay(row, lease, _failed(error.reason, error.data), self._start_timeout)
         except ExecutorUnreachableError as error:
-            await self._delay(row, lease, _failed(error.reason, {"detail": str(error)[:1000]}))
+            patience = AWAY_SECONDS if self._executor.capabilities().own_queue else self._start_timeout
+            await self._delay(row, lease, _failed(error.reason, {"detail": str(error)[:1000]}), patience)
         else:
             if launched is not None:
                 await self._record(row, lease, *launched)
@@ -78,7 +82,7 @@ class Launcher:
         try:
             begun = await self._begun(row)
         except ExecutorUnreachableError:
-            if not self._overdue(row):
+            if not self._overdue(row, self._start_timeout):
                 raise BackOffError from None
             begun = None
         if begun is None:
@@ -129,9 +133,9 @@ class Launcher:
             if not over.is_set():
                 await changed.wait()
 
-    async def _delay(self, row: JobRow, lease: Lease, verdict: Verdict) -> None:
+    async def _delay(self, row: JobRow, lease: Lease, verdict: Verdict, patience: float) -> None:
         """Try again later, until the deadline: then the attempt fails for what delayed it."""
-        if self._overdue(row):
+        if self._overdue(row, patience):
             await self._end(row, lease, verdict)
             return
         assert verdict.reason is not None
@@ -139,8 +143,8 @@ class Launcher:
         await self._writer.set_condition(row, lease, LAUNCH_DELAYED, {"detail": detail})
         raise BackOffError
 
-    def _overdue(self, row: JobRow) -> bool:
-        return (self._writer.now() - row.phase_since).total_seconds() > self._start_timeout
+    def _overdue(self, row: JobRow, patience: float) -> bool:
+        return (self._writer.now() - row.phase_since).total_seconds() > patience
 
     async def _end(self, row: JobRow, lease: Lease, verdict: Verdict) -> None:
         await self._writer.apply(row, lease, Event.ENDED, verdict=verdict)
