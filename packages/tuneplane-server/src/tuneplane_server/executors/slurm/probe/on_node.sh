@@ -2,11 +2,12 @@
 # A look from a compute node. All it leaves is one file in the probe's own directory; what that cannot carry is in the exit code.
 export LC_ALL=C
 root=$TUNEPLANE_PROBE_ROOT place=$TUNEPLANE_PROBE_PLACE url=$TUNEPLANE_PROBE_URL
-storage=0 nonce= http_tool= http_status= http_said= container= container_problem=
+storage=0 nonce='' http_tool='' http_status='' http_said='' container='' container_problem=''
 
 look_at_storage() {  # 1 not there, 2 another directory, 3 not allowed, 4 cannot be written
   [ -d "$root" ] || { storage=1; return; }
-  [ -x "$root" ] && { [ ! -d "$root/projects" ] || [ -x "$root/projects" ]; } || { storage=3; return; }
+  [ -x "$root" ] || { storage=3; return; }
+  if [ -d "$root/projects" ] && [ ! -x "$root/projects" ]; then storage=3; return; fi
   tries=0
   until [ -d "$place" ] || [ "$tries" -ge 5 ]; do  # a network file system believes for a moment that it is not there
     ls "$root" "${place%/*}" >/dev/null 2>&1
