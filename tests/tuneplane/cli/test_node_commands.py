@@ -92,6 +92,24 @@ def test_a_node_is_shown_with_cards_runs_and_what_is_to_be_cleaned_up(tp: Tp, si
     assert tp("admin", "node", "show", "gpu-1", "--json").json["name"] == "gpu-1"
 
 
+def test_what_was_left_on_a_node_is_shown_and_ended(tp: Tp, signed_in: ScriptedConsole) -> None:
+    left = [
+        {"job_id": "c" * 16, "attempt": 2, "node_id": "0123456789ab", "running": True, "gpus": [0, 1]},
+        {"job_id": "d" * 16, "attempt": 1, "node_id": "0123456789ab", "running": False, "gpus": []},
+        {"job_id": "e" * 16, "attempt": 1, "node_id": "0123456789ab", "running": True, "gpus": None},
+    ]
+    signed_in.server.answers[f"{NODES}/gpu-1"] = as_json(node(left_jobs=left))
+    out = tp("admin", "node", "show", "gpu-1").out
+    assert "LEFT" in out
+    assert all(words in out for words in ("c" * 16, "d" * 16, "e" * 16, "0123456789ab", "ended", "?"))
+    signed_in.server.answers[f"{NODES}/gpu-1/left-jobs/{'c' * 16}/end"] = as_json(node())
+    assert "--yes" in tp("admin", "node", "end", "gpu-1", "c" * 16, code=2).err
+    assert "gpu-1" in tp("admin", "node", "end", "gpu-1", "c" * 16, "--attempt", "2", "--yes").out
+    asked = signed_in.server.seen[-1]
+    assert (asked.method, asked.path) == ("POST", f"{NODES}/gpu-1/left-jobs/{'c' * 16}/end")
+    assert tp("admin", "node", "end", "gpu-1", "c" * 16, "--yes", "--json").json["name"] == "gpu-1"
+
+
 def test_a_name_becomes_one_part_of_the_path(tp: Tp, signed_in: ScriptedConsole) -> None:
     assert tp("admin", "node", "show", "../jobs", code=1).err
     assert [request.path for request in signed_in.server.seen][-1].endswith("/nodes/..%2Fjobs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -11,6 +12,7 @@ import pytest
 from tests.tuneplane_server.harness import Api, Harness, gpu_pool, jobspec
 from tests.tuneplane_server.nodes.build import TOKEN, announcement, ready
 from tests.tuneplane_server.web.test_health import samples
+from tuneplane_node.wire import StrangerSeen
 from tuneplane_server.features.accounts.principal import Principal
 
 ANNOUNCE = "/api/v1/nodes/announce"
@@ -52,6 +54,30 @@ async def test_a_node_announces_itself_and_an_administrator_looks_after_it(
     shown = await root.get("/api/v1/nodes/node")
     assert shown.json()["state"] == "removed"
     assert (await root.get("/api/v1/nodes/nobody")).status_code == 404
+
+
+async def test_an_administrator_ends_what_was_left_from_before_a_state_was_lost(
+    api: Api, harness: Harness, ada: Principal, root: httpx2.AsyncClient
+) -> None:
+    await ready(harness.services.nodes, "node")
+    live = await harness.running_job(ada, jobspec(resources=gpu_pool(1)))
+    left = tuple(StrangerSeen(f"docker/tp-{job}-1-0", job, 1, "id-before", gpus=None) for job in (live, "b" * 16))
+    await harness.services.nodes.announce(replace(announcement("node"), strangers=left), "10.0.0.1")
+    shown = (await root.get("/api/v1/nodes/node")).json()
+    expected = {"attempt": 1, "node_id": "id-before", "running": True, "gpus": None}
+    assert shown["left_jobs"] == [{"job_id": live} | expected, {"job_id": "b" * 16} | expected]
+    end = "/api/v1/nodes/node/left-jobs/{}/end?attempt={}"
+    busy = await root.post(end.format(live, 1))
+    assert (busy.status_code, busy.json()["code"]) == (409, "conflict")
+    assert (await root.post(end.format("b" * 16, 2))).status_code == 404
+    assert (await root.post(end.format("c" * 16, 1))).status_code == 404
+    done = await root.post(end.format("b" * 16, 1))
+    assert (done.status_code, done.json()["placeable"]) == (200, True)
+    (fence,) = await harness.services.nodes.fences()
+    assert (fence.job_id, fence.attempt, fence.node_id) == ("b" * 16, 1, "id-before")
+    assert "node.end-left" in [row.action for row in await harness.services.audit.newest(target="node")]
+    async with await api.client(ada) as client:
+        assert (await client.post(end.format("b" * 16, 1))).status_code == 403
 
 
 async def test_only_the_agent_token_announces_and_only_administrators_look(api: Api, harness: Harness) -> None:

@@ -182,6 +182,10 @@ TREE: dict[str, Command | Group] = {
                     "drain": Command(
                         N_("Start nothing new on a node, and let its runs end"), f"{_HERE}.admin.node_drain"
                     ),
+                    "end": Command(
+                        N_("End a job that was left on a node from before its state was lost"),
+                        f"{_HERE}.admin.node_end",
+                    ),
                     "remove": Command(N_("Take a node out of this console"), f"{_HERE}.admin.node_remove"),
                 },
             ),

@@ -88,6 +88,16 @@ class NodeFinding(TypedDict):
     hint: NotRequired[str]
 
 
+class LeftJob(TypedDict):
+    """A job on a node that was launched under another node id, as of before its state was lost."""
+
+    job_id: str
+    attempt: int
+    node_id: NotRequired[str]
+    running: NotRequired[bool]
+    gpus: NotRequired[list[int] | None]
+
+
 class Node(TypedDict):
     """A machine of the executor `agent`. `state`: what administrators want of it; `health`: how it is; `runs`: who holds what there."""
 
@@ -112,6 +122,7 @@ class Node(TypedDict):
     cards: NotRequired[list[NodeCard]]
     runs: NotRequired[list[NodeRun]]
     fences: NotRequired[list[NodeFence]]
+    left_jobs: NotRequired[list[LeftJob]]
     findings: NotRequired[list[NodeFinding]]
 
 
@@ -253,6 +264,11 @@ class Administration(Console):
         return self._call(
             "DELETE", f"/nodes/{_part(name)}", Node, params={"force": "true"} if force else None, repeat=True
         )
+
+    def end_left_job(self, name: str, job: str, attempt: int) -> Node:
+        """The problem `conflict` while the run holds something by the ledger."""
+        path = f"/nodes/{_part(name)}/left-jobs/{_part(job)}/end"
+        return self._call("POST", path, Node, params={"attempt": attempt}, repeat=True)
 
     # --- runtimes -------------------------------------------------------------------------------------------------
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from tuneplane.i18n import _
@@ -105,6 +105,16 @@ async def uncordon(request: Request, name: str, principal: Admin) -> NodeView:
 async def drain(request: Request, name: str, principal: Admin) -> NodeView:
     """As cordon; it is empty when `runs` is."""
     return await _change(request, name, principal, services_of(request).nodes.drain)
+
+
+@router.post("/{name}/left-jobs/{job_id}/end")
+async def end_left(
+    request: Request, name: str, job_id: str, principal: Admin, attempt: Annotated[int, Query(ge=1, le=10**6)]
+) -> NodeView:
+    """End an attempt that runs there under a node id of before; 409 `conflict` while the ledger says that it holds something."""
+    services = services_of(request)
+    node = await services.nodes.end_left(name, job_id, attempt, principal.username, client_address(request))
+    return await _view(services, node)
 
 
 @router.delete("/{name}")

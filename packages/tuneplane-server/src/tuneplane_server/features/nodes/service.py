@@ -215,6 +215,35 @@ class NodesService:
         await self._changed(name)
         return await self._required(name)
 
+    async def end_left(self, name: str, job_id: str, attempt: int, by: str, address: str = "") -> Node:
+        """An attempt that runs there under a node id of before is given up, so that the joiner ends it. `conflict` while it holds
+        cards or processors by the ledger: then it is no leftover.
+        """
+        node = await self._required(name)
+        instance = next(
+            (left.instance for left in node.strangers if (left.job, left.attempt) == (job_id, attempt)), None
+        )
+        if instance is None:
+            raise not_found(
+                _("nothing of {run} (attempt {attempt}) is left on {name}").format(
+                    run=job_id[:40], attempt=attempt, name=name
+                ),
+                _("tp admin node show {name} lists what is left there").format(name=name),
+            )
+        async with self._database.begin() as session:
+            row = await _locked(session, name)
+            if any((item.job_id, item.attempt) == (job_id, attempt) for item in await self._hardware().held(session)):
+                raise refused(
+                    "conflict",
+                    _("{run} still holds what it was given: it is no leftover").format(run=job_id),
+                    _("cancel it first: tp job cancel {run}").format(run=job_id),
+                )
+            data = {"job": job_id, "attempt": attempt, "node_id": instance}
+            self._audit.record(session, AuditEntry(by, "node.end-left", name, address, data))
+            await self._add_fence(session, row, job_id, attempt, instance)
+        await self._changed(name)
+        return await self._required(name)
+
     def _write_state(self, row: NodeRow, state: NodeState, by: str) -> None:
         row.state, row.state_by, row.state_at = state.value, by[:80], self._clock.now()
         row.version += 1
@@ -253,8 +282,10 @@ class NodesService:
                 await self._add_fence(session, row, job_id, attempt)
         await self._changed(name)
 
-    async def _add_fence(self, session: AsyncSession, row: NodeRow, job_id: str, attempt: int) -> None:
-        values = {"node": row.name, "job_id": job_id, "attempt": attempt, "node_id": row.node_id}
+    async def _add_fence(
+        self, session: AsyncSession, row: NodeRow, job_id: str, attempt: int, node_id: str = ""
+    ) -> None:
+        values = {"node": row.name, "job_id": job_id, "attempt": attempt, "node_id": node_id or row.node_id}
         if await repo.add_fence(session, values | {"created_at": self._clock.now()}):
             data = {"job": job_id, "attempt": attempt}
             self._audit.record(session, AuditEntry(SYSTEM, "node.fence", row.name, data=data))

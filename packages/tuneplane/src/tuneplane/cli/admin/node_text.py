@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tuneplane.cli.job.show_text import age, local_time
 from tuneplane.cli.text import clean, fields, table
-from tuneplane.client.admin import Node, NodeCard, NodeProblem, RefusedNode
+from tuneplane.client.admin import LeftJob, Node, NodeCard, NodeProblem, RefusedNode
 from tuneplane.i18n import _, ngettext
 
 
@@ -60,9 +60,20 @@ def node_text(node: Node) -> str:
     if fences:
         rows = [(fence["job_id"], fence["attempt"], age(fence.get("since"))) for fence in fences]
         text += "\n" + table([_("TO CLEAN UP"), _("ATTEMPT"), _("SINCE")], rows)
+    left = node.get("left_jobs") or []
+    if left:
+        rows = [(item["job_id"], item["attempt"], _left_cards(item), item.get("node_id")) for item in left]
+        text += "\n" + table([_("LEFT"), _("ATTEMPT"), _("CARDS"), _("NODE ID")], rows)
     return text + "".join(
         f"\n{clean(found['level'])}: {clean(found['text'])}\n" for found in node.get("findings") or []
     )
+
+
+def _left_cards(left: LeftJob) -> str:
+    if not left.get("running", True):
+        return _("ended")
+    gpus = left.get("gpus")
+    return "?" if gpus is None else _indices(gpus)
 
 
 def problem_text(name: str, problem: NodeProblem) -> str:
