@@ -18,10 +18,12 @@ from tests.services.process import ProcessId
 
 CONSOLE, CONTAINER, DOCKERD = "console", "container", "dockerd"
 DAEMON, CABLE, CURRENT, CLOCK = "daemon", "cable", "current", "clock"  # of a node
+CONTROLLER, REST = "slurmctld", "slurmrestd"
 TARGETS = {
     "process": ((CONSOLE, 3), (RUNNER, 3), (TRAINER, 3), (SUPERVISOR, 3)),
     "docker": ((CONSOLE, 3), (RUNNER, 2), (TRAINER, 3), (CONTAINER, 2)),
     "dockerd": ((CONSOLE, 3), (RUNNER, 2), (TRAINER, 3), (CONTAINER, 2), (DOCKERD, 3)),
+    "slurm": ((CONSOLE, 3), (RUNNER, 1), (TRAINER, 2), (CONTROLLER, 4), (REST, 4)),
     "cluster": ((CONSOLE, 2), (RUNNER, 1), (TRAINER, 2), (DAEMON, 4), (CABLE, 4), (CURRENT, 1), (CLOCK, 1)),
 }
 ROUND_SECONDS = 2.0

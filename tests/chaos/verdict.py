@@ -12,13 +12,14 @@ from typing import Any
 
 from tests.chaos.bench import Bench, Submitted
 from tests.chaos.processes import RUNNER, SUPERVISOR, TRAINER
-from tests.chaos.storm import CABLE, CONTAINER, CURRENT, DAEMON, Storm
+from tests.chaos.storm import CABLE, CONTAINER, CONTROLLER, CURRENT, DAEMON, REST, Storm
 from tests.chaos.witness import TERMINAL
 from tests.e2e.harness import USER
 from tuneplane_server.domain.reasons import REASONS as REASON_TABLE
 
 LAB = "lab"  # the client's lab, and so the project
-NODE_LOST = "node-lost"
+# Given up unseen: it may have gone on for a while, and nobody listens to it.
+GIVEN_UP = {"node-lost", "slurm-job-lost"}
 
 # Codes with which an attempt may end when this of it was killed. A supervisor may be killed before it has begun the job,
 # and what it forks looks like itself until it becomes the job.
@@ -31,6 +32,10 @@ ALLOWED = {
     DAEMON: {"node-lost"},
     CABLE: {"node-lost"},
     CURRENT: {"node-lost", "killed", "container-lost"},
+    # Of Slurm. What its controller had not written down when it was killed is not known to it afterwards.
+    # A start it has not written down it makes once more, and ends the job when that is refused on the node.
+    CONTROLLER: {"slurm-job-lost", "slurm-cancelled", "interrupted"},
+    REST: set(),
 }
 
 
@@ -182,7 +187,7 @@ def _of_run(storm: Storm, item: Submitted, job: dict[str, Any], attempts: list[A
 def at_once(attempts: list[Attempt]) -> Iterator[str]:
     """Behind a cut an attempt goes on that was given up, and its node is fenced for that; no other one may."""
     for before, after in pairwise(attempts):
-        if before.alive and after.alive and before.alive[1] > after.alive[0] and before.reason != NODE_LOST:
+        if before.alive and after.alive and before.alive[1] > after.alive[0] and before.reason not in GIVEN_UP:
             yield f"attempt {after.n} began at {after.alive[0]}, attempt {before.n} was alive at {before.alive[1]}"
 
 
@@ -190,7 +195,7 @@ def attempt_faults(item: Submitted, attempt: Attempt, hit: set[str], *, cancelle
     yield from _of_numbers(item, attempt)
     # Cancelled as it was about to start, it may have come to its end before it could be ended.
     overtaken = attempt.phase == "cancelled" and (attempt.ended_at or 0.0) > item.cancel_asked
-    overtaken |= attempt.reason == NODE_LOST  # given up, it may still have come to its end, alone behind a cut
+    overtaken |= attempt.reason in GIVEN_UP  # given up, it may still have come to its end, alone behind a cut
     # The first machine may have ended well when another one was hit.
     overtaken |= len(attempt.placed) > 1 and attempt.phase == "failed" and bool(hit)
     if (attempt.phase == "succeeded") != (attempt.result == "succeeded") and not overtaken:
@@ -218,7 +223,7 @@ def _of_numbers(item: Submitted, attempt: Attempt) -> Iterator[str]:
     for what, numbers in (("lines", attempt.lines), ("points", attempt.points)):
         if numbers != list(range(1, len(numbers) + 1)):
             yield f"{what} are missing or doubled: {numbers}"
-        if attempt.result == "succeeded" and len(numbers) != item.wanted.steps and attempt.reason != NODE_LOST:
+        if attempt.result == "succeeded" and len(numbers) != item.wanted.steps and attempt.reason not in GIVEN_UP:
             yield f"{len(numbers)} {what} of {item.wanted.steps}"
     if attempt.result == "succeeded" and attempt.launches != 1 and item.key:
         yield f"succeeded and launched {attempt.launches} times"

@@ -34,6 +34,13 @@ def slurm_settings(cluster: SlurmCluster, images: Mapping[str, Path] | None = No
     return settings | more
 
 
+def console_settings(
+    console: Console, cluster: SlurmCluster, images: Mapping[str, Path] | None = None, **more: str
+) -> dict[str, str]:
+    """Of this console, which listens on this machine, as its jobs reach it."""
+    return {"TUNEPLANE_INGEST_URL": f"http://{CONSOLE}:{console.port}"} | slurm_settings(cluster, images, **more)
+
+
 def controls(cluster: SlurmCluster) -> Path:
     """A folder that jobs see beside the storage root, where a test puts what they wait for."""
     folder = cluster.folder / "controls"
@@ -42,17 +49,13 @@ def controls(cluster: SlurmCluster) -> Path:
 
 
 @contextmanager
-def slurm_client(
-    cluster: SlurmCluster, images: Mapping[str, Path] | None = None, *, admin: bool = True, **more: str
-) -> Iterator[Client]:
+def slurm_client(cluster: SlurmCluster, images: Mapping[str, Path] | None = None, **more: str) -> Iterator[Client]:
     """Somebody with a lab on a console of their own in the folder that the cluster's jobs see; `more` are settings of the console."""
     folder = cluster.folder / f"console-{secrets.token_hex(4)}"
     console = Console(folder / "console")
-    console.settings = {"TUNEPLANE_INGEST_URL": f"http://{CONSOLE}:{console.port}"} | slurm_settings(
-        cluster, images, **more
-    )
+    console.settings = console_settings(console, cluster, images, **more)
     try:
         console.start()
-        yield Client(folder / "client", console, console.add_user(admin=admin)).prepare()
+        yield Client(folder / "client", console, console.add_user()).prepare()
     finally:
         console.stop()

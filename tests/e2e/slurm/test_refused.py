@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
 def client(slurm_accounting: SlurmCluster) -> Iterator[Client]:
     """Its jobs are of an account that may have four GPUs at once; those without a GPU go to a partition that is not there."""
     settings = {"TUNEPLANE_SLURM_ACCOUNT": "small", "TUNEPLANE_SLURM_PARTITION": "main,cpu=nowhere"}
-    with slurm_client(slurm_accounting, **settings) as made:
+    with slurm_client(slurm_accounting, None, **settings) as made:
         yield made
 
 

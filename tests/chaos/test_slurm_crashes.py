@@ -1,0 +1,57 @@
+"""Slurm's controller, its REST daemon, the console and what jobs consist of are killed at random; what was promised must hold."""
+
+from __future__ import annotations
+
+import faulthandler
+from collections.abc import Iterator
+
+import pytest
+
+from tests.chaos import slurm_bench
+from tests.chaos.slurm_bench import SlurmBench
+from tests.chaos.slurm_storm import SlurmStorm
+from tests.chaos.test_crashes import ROUNDS, SEED
+from tests.chaos.verdict import judge
+from tests.chaos.witness import Witness
+from tests.services.plugin import slurm_or_skip
+
+SLURM_ROUNDS = max(1, ROUNDS * 15 // 100)
+
+pytestmark = [pytest.mark.services, pytest.mark.timeout(600 + 30 * SLURM_ROUNDS)]
+
+
+@pytest.fixture
+def bench(pytestconfig: pytest.Config) -> Iterator[SlurmBench]:
+    with slurm_or_skip(pytestconfig, "22.05") as cluster:
+        made = slurm_bench.prepare(cluster)
+        try:
+            yield made
+        finally:
+            made.console.stop()  # what runs in Slurm ends with the cluster
+
+
+def test_a_storm_over_slurm_loses_nothing_and_doubles_nothing(bench: SlurmBench) -> None:
+    faulthandler.cancel_dump_traceback_later()  # a long storm is no hanging test: each wait in it is bounded
+    print(f"TUNEPLANE_CHAOS_SEED={SEED} TUNEPLANE_CHAOS_ROUNDS={ROUNDS}", flush=True)
+    with Witness(bench.api) as witness:
+        storm = SlurmStorm(bench, witness, "slurm", SEED)
+        try:
+            for number in range(SLURM_ROUNDS):
+                storm.round(number)
+                if (number + 1) % 20 == 0:
+                    print(f"slurm: {number + 1} of {SLURM_ROUNDS} rounds", flush=True)
+            storm.calm()
+            orphans = [f"left in Slurm: {job} {state}" for job, state in bench.cluster.jobs().items() if state in ALIVE]
+            faults = orphans + judge(storm)
+        except BaseException:
+            print("\n".join(storm.journal))
+            raise
+    phases = sorted(seen[-1][1] for seen in witness.history.values())
+    print(f"slurm: {SLURM_ROUNDS} rounds, {len(storm.hits)} attempts hit, {witness.looks} looks,",
+          ", ".join(f"{phases.count(phase)} {phase}" for phase in dict.fromkeys(phases)))  # fmt: skip
+    if faults:
+        print(bench.console.log(), bench.cluster.log("slurmctld"), sep="\n")
+    assert not faults, "\n".join([f"seed {SEED}", *faults, "", *storm.journal])
+
+
+ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING"}
