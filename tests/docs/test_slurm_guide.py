@@ -99,21 +99,22 @@ def test_the_console_of_the_guide_is_found_well_and_admits_a_run(console: Consol
 
 @pytest.mark.services
 @pytest.mark.timeout(300)
-def test_ctrl_c_takes_the_probe_back(console: Console, slurm: SlurmCluster) -> None:
+def test_ctrl_c_and_a_signal_to_end_take_the_probe_back(console: Console, slurm: SlurmCluster) -> None:
     partition = f"down{secrets.token_hex(3)}"
     slurm.run("scontrol", "create", f"partition={partition}", "nodes=n1", "state=down")
     try:
-        looking = subprocess.Popen(
-            [BIN / "tuneplane-server", "doctor", "--probe", "--partition", partition],
-            env=console.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert looking.stderr is not None
-        said = looking.stderr.readline()
-        looking.send_signal(signal.SIGINT)
-        rest = looking.communicate(timeout=120)[1]
-        assert said.startswith(f"{partition}: "), said + rest
-        assert looking.returncode == 130, rest
-        assert "Traceback" not in rest
-        slurm.wait("no probe waits", lambda: not slurm.run("squeue", "-h", "-p", partition, "-o", "%A").split())
+        for told, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            looking = subprocess.Popen(
+                [BIN / "tuneplane-server", "doctor", "--probe", "--partition", partition],
+                env=console.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            )  # fmt: skip
+            assert looking.stderr is not None
+            said = looking.stderr.readline()
+            looking.send_signal(told)
+            rest = looking.communicate(timeout=120)[1]
+            assert said.startswith(f"{partition}: "), said + rest
+            assert looking.returncode == code, rest
+            assert "Traceback" not in rest
+            slurm.wait("no probe waits", lambda: not slurm.run("squeue", "-h", "-p", partition, "-o", "%A").split())
     finally:
         slurm.run("scontrol", "delete", f"partition={partition}")

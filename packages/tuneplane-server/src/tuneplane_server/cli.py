@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tuneplane_server.executors.port import Finding
 
 FAILED = 1
+TERMINATED = 128 + signal.SIGTERM
 
 
 def main() -> None:
@@ -154,6 +156,9 @@ def doctor(probe: bool, partition: tuple[str, ...], wait: int, as_json: bool) ->
     settings = load_settings()
 
     async def look() -> list[Finding]:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # the probe takes its jobs back
         found = await examine(settings)
         if not as_json:
             _print_findings(found)
@@ -164,7 +169,10 @@ def doctor(probe: bool, partition: tuple[str, ...], wait: int, as_json: bool) ->
             _print_findings(more)
         return found + more
 
-    findings = asyncio.run(look())
+    try:
+        findings = asyncio.run(look())
+    except asyncio.CancelledError:
+        raise click.exceptions.Exit(TERMINATED) from None
     if as_json:
         click.echo(json.dumps({"findings": [asdict(finding) for finding in findings]}, ensure_ascii=False, indent=2))
     if any(finding.level == "error" for finding in findings):
