@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.services.plugin import slurm_or_skip
-from tests.services.slurm import SlurmCluster
+from tests.services.process import ProcessId
+from tests.services.session import ServiceSession
+from tests.services.slurm import SlurmCluster, SlurmOptions
 from tests.services.slurm_conf import NODES
+from tests.services.slurm_start import starter
+from tests.services.test_session import SLEEP, wait_gone
 
 pytestmark = pytest.mark.services
 
@@ -76,4 +81,20 @@ def test_its_daemons_can_be_killed_and_started_again(pytestconfig: pytest.Config
         cluster.resume("n3")
         holder, folder = cluster.holder, cluster.home
     assert not holder.alive()
+    assert not folder.exists()
+
+
+def test_a_killed_run_leaves_no_cluster_and_no_job_of_it() -> None:
+    controller = subprocess.Popen(SLEEP)
+    folder = ServiceSession.create().folder
+    try:
+        facts = ServiceSession(folder, controller.pid).get("slurm", starter("24.11", SlurmOptions()))
+        cluster, guardian = SlurmCluster.of(facts), ProcessId.of(int((folder / "guardian.pid").read_text()))
+        cluster.run("sbatch", "-o", "/dev/null", "--wrap", "exec sleep 600", user=cluster.user)
+        cluster.wait("it runs", lambda: "RUNNING" in cluster.jobs().values())
+    finally:
+        controller.kill()
+        controller.wait()
+    assert wait_gone(guardian)
+    assert not cluster.holder.alive()
     assert not folder.exists()
