@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tuneplane_server.executors.slurm.intents import OVER_FILE
 from tuneplane_server.executors.slurm.script import Part, parse_exit
 
 from .conftest import Job, options_named
@@ -237,6 +238,27 @@ def test_a_second_start_does_not_wait_for_a_first_one_that_is_gone(job: Job) -> 
     job.body("exit 0\n")
     assert job.run() == 78
     assert "TUNEPLANE-BOOTSTRAP: requeued: Slurm starts job 700 again, and the first start has gone" in job.output
+
+
+@in_both_shells
+def test_an_attempt_that_was_proved_to_be_over_is_not_begun(job: Job) -> None:
+    """A submit that came late, or a slurmctld that lost its newest state and starts a job that was cancelled."""
+    (job.slurm / OVER_FILE).write_text('{"at": 1}\n')
+    job.body(f'touch "{job.root}/out/ran"\n')
+    assert job.run() == 78
+    assert "TUNEPLANE-BOOTSTRAP: launch-failed: this attempt was proved to be over before" in job.output
+    assert not (job.root / "srun.log").exists()
+    assert not (job.root / "out" / "ran").exists()
+
+
+def test_a_job_that_goes_on_after_its_end_was_proved_is_ended(job: Job) -> None:
+    job.body(waits(job))
+    script = job.start()
+    job.wait_for(job.root / "out" / "running-0")
+    (job.slurm / OVER_FILE).write_text('{"at": 1}\n')
+    assert script.wait(60) == 143, job.output
+    assert (job.root / "out" / "told-0").read_text() == "stop\n"
+    assert job.end_of(0).told
 
 
 @pytest.mark.parametrize("given", [0, 3])

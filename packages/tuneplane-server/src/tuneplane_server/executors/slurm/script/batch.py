@@ -18,6 +18,7 @@ from tuneplane.contract.words import (
     ENV_MAIN_PORT,
     RUNNER_EXIT_PLATFORM,
 )
+from tuneplane_server.executors.slurm.intents import OVER_FILE
 from tuneplane_server.executors.slurm.script.exits import OUTPUT_FILE, STARTED_FILE
 from tuneplane_server.executors.slurm.script.launcher import Launcher, exported_names
 from tuneplane_server.executors.slurm.script.machine import LIMITS, MAX_FILES, SAY
@@ -86,6 +87,8 @@ if ! (set -C; printf '%s\\n' "${SLURM_JOB_ID:-0}" >@STARTED@) 2>/dev/null; then
   [ "$earlier" != "${SLURM_JOB_ID:-0}" ] || follow "$earlier"
   refuse "launch-failed: Slurm job $earlier has this attempt; this one, ${SLURM_JOB_ID:-0}, starts nothing"
 fi
+# Looked for after the attempt was taken. A submit that was on its way, or a slurmctld that lost a cancel, starts what is over.
+[ ! -e @OVER@ ] || refuse "launch-failed: this attempt was proved to be over before Slurm started job ${SLURM_JOB_ID:-0}; it starts nothing"
 """
 
 # `$1` is the rank, `$2` where its output goes, the rest is the command. It outlives the batch script's signals, so nobody but it knows the exit code.
@@ -154,7 +157,7 @@ place() {
 """
 
 _WATCH = """\
-failed='' first_done=0 ticks=0 kill_at='' give_up_at=''
+failed='' over='' first_done=0 ticks=0 kill_at='' give_up_at=''
 # Whether the machine has ended; the code is in `code`.
 ended() {
   code=137
@@ -193,9 +196,13 @@ while :; do
     rank=$((rank + 1))
   done
   [ "$left" -gt 0 ] || break
-  [ $((ticks % 10)) -ne 0 ] || printf '%s\\n' "$ticks" >beat
+  if [ $((ticks % 10)) -eq 0 ]; then
+    printf '%s\\n' "$ticks" >beat
+    # Slurm forgot that this runs and ended another start of it: whoever waited for that has the cards given away by now.
+    [ ! -e @OVER@ ] || over=1
+  fi
   [ -z "$signalled" ] || tell
-  if [ -n "$failed" ] || [ "$first_done" -gt @LINGER@ ]; then
+  if [ -n "$failed" ] || [ -n "$over" ] || [ "$first_done" -gt @LINGER@ ]; then
     tell
     [ -n "$kill_at" ] || kill_at=$((ticks + @GRACE@))
   fi
@@ -236,7 +243,7 @@ def render_batch(request: ScriptRequest, launcher: Launcher) -> str:
         fill(_PLACE, SLURM_DIR=str(request.slurm_dir)),
         fill("machines=@MACHINES@ spool=@SPOOL@\n", MACHINES=request.machines, SPOOL=str(request.spool)),
         _TELL,
-        fill(_ONCE, STARTED=STARTED_FILE, SILENT=max(1, round(request.silent))),
+        fill(_ONCE, STARTED=STARTED_FILE, OVER=OVER_FILE, SILENT=max(1, round(request.silent))),
         fill(LIMITS, MAX_FILES=MAX_FILES),
         launcher.before,
         fill(_FIND_MACHINES, {"IP_NAME": ENV_MAIN_IP, "LOOKS": _looks(request)})
@@ -245,7 +252,7 @@ def render_batch(request: ScriptRequest, launcher: Launcher) -> str:
         CHOOSE_PORT,
         _start(request, launcher, many),
         *_starts(request),
-        fill(_WATCH, GRACE=max(1, round(request.grace)), LINGER=max(1, round(request.linger)), SETTLE=SETTLE_SECONDS),
+        _watch(request),
         _SHOW if many else "",
         _END,
     ]
@@ -264,6 +271,11 @@ def _start(request: ScriptRequest, launcher: Launcher, many: bool) -> str:
         "REDIRECT": '>"rank-$rank.out" 2>&1 ' if many else "",
     }
     return fill(_START, raw, MACHINES=request.machines, KEEPER=_KEEPER, MACHINE=launcher.machine)
+
+
+def _watch(request: ScriptRequest) -> str:
+    grace, linger = (max(1, round(seconds)) for seconds in (request.grace, request.linger))
+    return fill(_WATCH, OVER=OVER_FILE, GRACE=grace, LINGER=linger, SETTLE=SETTLE_SECONDS)
 
 
 def _looks(request: ScriptRequest) -> str:
