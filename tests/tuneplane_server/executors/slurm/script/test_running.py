@@ -241,6 +241,25 @@ def test_a_second_start_does_not_wait_for_a_first_one_that_is_gone(job: Job) -> 
 
 
 @in_both_shells
+def test_a_start_that_has_not_yet_said_who_it_is_is_waited_for(job: Job, tmp_path: Path) -> None:
+    """`started` is made and then written; here it is written while the second start waits."""
+    job.change(silent=1)
+    (job.slurm / "started").touch()
+    (tmp_path / "bin" / "sleep").write_text("#!/bin/sh\n[ -s started ] || echo 700 >started\nexec /bin/sleep 0.2\n")
+    job.body("exit 0\n")
+    assert job.run() == 78
+    assert "Slurm starts job 700 again; the first start has the attempt" in job.output
+
+
+def test_a_start_that_never_said_who_it_is_is_not_waited_for_for_ever(job: Job, tmp_path: Path) -> None:
+    (job.slurm / "started").touch()
+    (tmp_path / "bin" / "sleep").write_text("#!/bin/sh\n")
+    job.body("exit 0\n")
+    assert job.run() == 78
+    assert f"TUNEPLANE-BOOTSTRAP: launch-failed: {job.slurm}/started says of no job" in job.output
+
+
+@in_both_shells
 def test_an_attempt_that_was_proved_to_be_over_is_not_begun(job: Job) -> None:
     """A submit that came late, or a slurmctld that lost its newest state and starts a job that was cancelled."""
     (job.slurm / OVER_FILE).write_text('{"at": 1}\n')

@@ -26,6 +26,7 @@ from tuneplane_server.executors.slurm.script.ports import CHOOSE_PORT
 from tuneplane_server.executors.slurm.script.request import ScriptRequest
 from tuneplane_server.executors.slurm.script.template import fill
 
+LOOKS = 30  # a second apart, at who has the attempt
 SETTLE_SECONDS = 30  # for Slurm to end what was killed
 
 _BEGIN = """\
@@ -83,7 +84,16 @@ follow() {
   refuse "requeued: Slurm starts job $1 again, and the first start has gone without a word; a new attempt is the console's to make"
 }
 if ! (set -C; printf '%s\\n' "${SLURM_JOB_ID:-0}" >@STARTED@) 2>/dev/null; then
-  earlier=$(cat @STARTED@ 2>/dev/null) || refuse "storage-failed: $slurm_dir cannot be written on $node by $(id -un 2>/dev/null)"
+  looks=0
+  while :; do
+    earlier=$(cat @STARTED@ 2>/dev/null) || refuse "storage-failed: $slurm_dir cannot be written on $node by $(id -un 2>/dev/null)"
+    # It is made first and written then: whoever looks in between sees nothing in it.
+    { [ -z "$earlier" ] && [ "$looks" -lt @LOOKS@ ]; } || break
+    looks=$((looks + 1))
+    sleep 1 &
+    wait $!
+  done
+  [ -n "$earlier" ] || refuse "launch-failed: $slurm_dir/@STARTED@ says of no job that it has this attempt; was the first start cut off, or is the file system full?"
   [ "$earlier" != "${SLURM_JOB_ID:-0}" ] || follow "$earlier"
   refuse "launch-failed: Slurm job $earlier has this attempt; this one, ${SLURM_JOB_ID:-0}, starts nothing"
 fi
@@ -243,7 +253,7 @@ def render_batch(request: ScriptRequest, launcher: Launcher) -> str:
         fill(_PLACE, SLURM_DIR=str(request.slurm_dir)),
         fill("machines=@MACHINES@ spool=@SPOOL@\n", MACHINES=request.machines, SPOOL=str(request.spool)),
         _TELL,
-        fill(_ONCE, STARTED=STARTED_FILE, OVER=OVER_FILE, SILENT=max(1, round(request.silent))),
+        fill(_ONCE, STARTED=STARTED_FILE, LOOKS=LOOKS, OVER=OVER_FILE, SILENT=max(1, round(request.silent))),
         fill(LIMITS, MAX_FILES=MAX_FILES),
         launcher.before,
         fill(_FIND_MACHINES, {"IP_NAME": ENV_MAIN_IP, "LOOKS": _looks(request)})
