@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -292,3 +293,20 @@ async def test_whoever_has_the_token_cannot_fill_the_audit_with_refusals(harness
         await nodes.announce(announcement(address=f"http://gpu-1:{8000 + number}"), "10.0.0.1")
     rows = await harness.services.audit.newest(target="gpu-1", limit=1000)
     assert sum(row.action == "node.change" for row in rows) == AT_MOST
+
+
+async def test_whoever_asks_while_nodes_are_read_waits_for_that_one_read(harness: Harness, nodes: NodesService) -> None:
+    await ready(nodes)
+    harness.time.pass_(5)
+    statements: list[str] = []
+    engine = harness.services.database._reader.sync_engine
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        if "FROM nodes" in statement:
+            statements.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    found = await asyncio.gather(*(nodes.list() for _time in range(50)))
+    event.remove(engine, "before_cursor_execute", note)
+    assert len(statements) == 1
+    assert all([node.name for node in listed] == ["gpu-1"] for listed in found)

@@ -86,10 +86,12 @@ class HardwareService:
 
     async def nodes(self) -> list[NodeInfo]:
         """The machines, at most `INVENTORY_SECONDS` old; the last known ones while the executor is away."""
+        if (known := self._known_now()) is not None:  # most of all who ask: a lock would let them through one by one
+            return known
         async with self._lock:
+            if (known := self._known_now()) is not None:
+                return known
             now = self._clock.now().timestamp()
-            if self._seen is not None and 0 <= now - self._seen[0] < INVENTORY_SECONDS:  # a clock may be set back
-                return self._seen[1]
             asked = self._changes
             try:
                 nodes = await self._executor.nodes()
@@ -97,6 +99,12 @@ class HardwareService:
                 return [] if self._seen is None else self._seen[1]
             self._seen = (now if asked == self._changes else 0.0, nodes)
             return nodes
+
+    def _known_now(self) -> list[NodeInfo] | None:
+        age = -1.0 if self._seen is None else self._clock.now().timestamp() - self._seen[0]
+        return (
+            self._seen[1] if self._seen is not None and 0 <= age < INVENTORY_SECONDS else None
+        )  # a clock may be set back
 
     def look_again(self) -> None:
         """The machines have changed: the next question asks the executor."""

@@ -70,6 +70,7 @@ class KnownNodes:
         self._database, self._clock = database, clock
         self._lock = asyncio.Lock()
         self._last: Snapshot | None = None
+        self._reading: asyncio.Task[Snapshot] | None = None
 
     async def refresh(self, names: Sequence[str]) -> None:
         """This console has changed something about these nodes: its next look must have it."""
@@ -90,13 +91,25 @@ class KnownNodes:
             self._last = Snapshot(self._last.at, nodes, heard, _by_node(fences))
 
     async def look(self) -> Snapshot:
-        """At most `LOOK_EVERY` old; what this console has written itself is in it (`refresh`)."""
-        async with self._lock:
-            now = self._clock.now()
-            if self._last is not None and timedelta() <= now - self._last.at < LOOK_EVERY:  # a clock may be set back
+        """At most `LOOK_EVERY` old; what this console has written itself is in it (`refresh`). Whoever asks while it is read waits for
+        that one look: hundreds ask a second, and a lock would let them through one by one.
+        """
+        if (last := self._last) is not None and self._is_fresh(last):
+            return last
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._look(), name="nodes")
+        return await asyncio.shield(self._reading)
+
+    def _is_fresh(self, seen: Snapshot) -> bool:
+        return timedelta() <= self._clock.now() - seen.at < LOOK_EVERY  # a clock may be set back
+
+    async def _look(self) -> Snapshot:
+        try:
+            async with self._lock:
+                self._last = await self._read(self._clock.now())
                 return self._last
-            self._last = await self._read(now)
-            return self._last
+        finally:
+            self._reading = None
 
     async def _read(self, now: datetime) -> Snapshot:
         before: Mapping[str, Known] = {} if self._last is None else self._last.nodes
