@@ -9,7 +9,7 @@ import gc
 import json
 import sys
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from pathlib import Path
 
 from tuneplane_server.background.leases import Lease
@@ -17,13 +17,15 @@ from tuneplane_server.background.loop import SupervisedLoop, Work
 from tuneplane_server.serving import serve_console
 from tuneplane_server.settings import load_settings
 
+KEPT = 4000  # of each role: the console's own memory is measured
+
 
 def measure(file: Path) -> None:
     """From now on `file` has, written once a second, role -> [[Unix time, milliseconds]] of its `ticks` and of its `works`: of each
     piece of work the time from its begin by the loop, places in the line included, to its end.
     """
-    ticks: dict[str, list[list[float]]] = defaultdict(list)
-    works: dict[str, list[list[float]]] = defaultdict(list)
+    ticks: defaultdict[str, deque[list[float]]] = defaultdict(lambda: deque(maxlen=KEPT))
+    works: defaultdict[str, deque[list[float]]] = defaultdict(lambda: deque(maxlen=KEPT))
     tick, do = SupervisedLoop.tick, SupervisedLoop._work
     written = [time.monotonic()]
 
@@ -34,7 +36,10 @@ def measure(file: Path) -> None:
         if time.monotonic() - written[0] >= 1:
             written[0] = time.monotonic()
             partial = file.with_suffix(".part")
-            partial.write_text(json.dumps({"ticks": ticks, "works": works}))
+            found = {"ticks": ticks, "works": works}
+            partial.write_text(
+                json.dumps({name: {role: [*seen] for role, seen in of.items()} for name, of in found.items()})
+            )
             partial.replace(file)
 
     async def timed(self: SupervisedLoop, work: Work, lease: Lease) -> None:
