@@ -333,6 +333,61 @@ async def test_a_forgotten_job_whose_machines_were_all_seen_to_end(gang: Stage) 
     assert (seen.presence, seen.running, seen.exit) == ("present", False, Exit(exit_code=0))
 
 
+# --- a site that writes into jobs what it likes ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"comment": "billed to x"},
+        {"user": "trainer@corp.example"},
+        {"user": "CORP\\Trainer"},
+        {"user": ""},
+        {"user": "uid-4711"},
+        {"user": "uid-4711", "comment": "billed to x"},
+        {"comment": "billed to x", "directory": "/elsewhere"},
+    ],
+)
+async def test_a_job_that_the_site_marked_otherwise_is_seen_and_ended(stage: Stage, values: dict[str, str]) -> None:
+    handle = await stage.launch()
+    stage.slurm.run(17)
+    stage.slurm.set(17, "RUNNING", **values)
+    for _each in range(3):
+        seen = await stage.executor.observe(handle)
+        assert (seen.presence, seen.started) == ("present", True)
+        stage.slurm.time.passed += 1000
+    assert (await a_console_like(stage.executor, stage.slurm).cleanup(handle)).value == "confirmed"
+    assert stage.slurm.cancelled == [17]
+
+
+async def test_how_slurm_spells_our_user_is_learnt_from_a_job_that_is_ours_by_its_id(stage: Stage) -> None:
+    handle = await stage.launch()
+    stage.slurm.set(17, "PENDING", user="uid-4711")
+    assert await stage.executor.owned() == []
+    await stage.executor.observe(handle)
+    assert await stage.executor.owned() == [handle]
+    stage.slurm.asked.clear()
+    for _each in range(10):
+        assert (await stage.executor.observe(handle)).presence == "present"
+    assert "job" not in stage.slurm.asked
+
+
+async def test_a_planned_launch_s_job_is_looked_for_by_the_id_in_its_intent_too(stage: Stage) -> None:
+    handle = await stage.launch()
+    stage.slurm.set(17, "RUNNING", comment="billed to x", directory="/elsewhere")
+    assert (await stage.executor.cleanup(Handle(JOB, 1, nodes=handle.nodes))).value == "confirmed"
+    assert stage.slurm.cancelled == [17]
+
+
+async def test_a_job_of_somebody_else_that_is_called_like_ours_is_not_ours(stage: Stage) -> None:
+    handle = await stage.launch()
+    made = stage.slurm.add(stage.slurm.submitted[0], user="other", directory="/home/other")
+    stage.slurm.known.pop(17)
+    assert (await stage.executor.observe(handle)).presence == "unknown"
+    assert (await stage.executor.cleanup(handle)).value == "unknown"
+    assert made not in stage.slurm.cancelled
+
+
 # --- many, others', owned -------------------------------------------------------------------------------------------
 
 
@@ -434,7 +489,7 @@ async def test_other_people_s_jobs_are_not_owned(stage: Stage) -> None:
     await stage.launch()
     stage.slurm.set(17, "PENDING", user="other")
     assert await stage.executor.owned() == []
-    stage.slurm.set(17, "PENDING", user="trainer", comment="tuneplane of another run")
+    stage.slurm.set(17, "PENDING", user="trainer", comment="tuneplane of another run", directory="/elsewhere")
     assert await stage.executor.owned() == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from enum import Enum
 from pathlib import Path
@@ -108,6 +109,8 @@ class Clearing:
         """End what runs, and say whether it is proved that nothing does. Raises SlurmError, OSError."""
         await self._launcher.settle(place.key)
         directory, intent = await asyncio.to_thread(self._known, place)
+        if place.slurm_id is None and intent is not None:
+            place = replace(place, slurm_id=intent.slurm_id)  # where to look, besides by its name
         try:
             jobs = await self._lookup.jobs(place, fresh=True)
         except SlurmError:

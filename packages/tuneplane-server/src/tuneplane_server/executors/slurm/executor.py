@@ -30,13 +30,13 @@ from tuneplane_server.executors.slurm.clearing import Clearing
 from tuneplane_server.executors.slurm.clusters import ClusterFacts
 from tuneplane_server.executors.slurm.errors import explained, unreachable
 from tuneplane_server.executors.slurm.handles import (
-    DIRECTORY,
     ELSEWHERE,
     Attempt,
     Place,
     is_foreign,
     make_handle,
     place_of,
+    starts_at,
 )
 from tuneplane_server.executors.slurm.intents import read_intent, write_file
 from tuneplane_server.executors.slurm.launching import SlurmLauncher, handle_of
@@ -62,7 +62,7 @@ class SlurmExecutor:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.client, self.rules = client, rules
-        self._listings = Listings(client, rules.slurm.user, monotonic)
+        self._listings = Listings(client, rules.slurm.user, rules.storage_root, monotonic)
         self._lookup = Lookup(client, self._listings, rules.slurm.lost_after, monotonic)
         self._cluster = ClusterFacts(client, monotonic)
         self.launcher = SlurmLauncher(client, self._listings, self._lookup, self._cluster, rules, clock)
@@ -154,7 +154,11 @@ class SlurmExecutor:
         alive = {
             key: next((job for job in jobs if not states.is_over(job)), None) for key, jobs in listing.jobs.items()
         }
-        found = [(key, job) for key, job in alive.items() if job is not None and self._is_ours(job, key)]
+        found = [
+            (key, job)
+            for key, job in alive.items()
+            if job is not None and starts_at(job[0], key, self.rules.storage_root)
+        ]
         handles = await asyncio.to_thread(lambda: [self._handle(key, job) for key, job in found])
         return [handle for handle in handles if not nodes or set(nodes).intersection(handle.nodes)]
 
@@ -241,10 +245,3 @@ class SlurmExecutor:
         place = Place(job_id, attempt, job[0].leader_id, directory, sum(part.gpus_asked for part in job))
         names = [f"{self.name}/{job_id}-{attempt}/{rank}" for rank in range(sum(part.nodes_asked or 1 for part in job))]
         return make_handle(place, tuple(names), self.rules.slurm.container)
-
-    def _is_ours(self, job: Job, key: Attempt) -> bool:
-        """Whether it starts in the attempt's directory below the storage root: anybody may name a job like ours, and another
-        console may have the same Slurm user."""
-        directory = Path(job[0].directory)
-        root, wanted = self.rules.storage_root / "projects", (key[0], "attempts", str(key[1]), DIRECTORY)
-        return directory.is_relative_to(root) and ".." not in directory.parts and directory.parts[-4:] == wanted

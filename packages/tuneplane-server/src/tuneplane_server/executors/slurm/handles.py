@@ -1,7 +1,8 @@
 """Handles of the executor `slurm`, and how its jobs are called in Slurm.
 
 `data`: `{"slurm": 1, "id": 17, "directory": "…/attempts/1/slurm", "gpus": 16}`; `id` is the leader's, `gpus` what was asked for on all
-machines together. The id is only where to look first: ids are reissued, so a job is recognised by its name and comment.
+machines together. The id is only where to look first: ids are reissued, so a job is recognised by its name, and by its comment or where it
+starts: sites rewrite comments.
 """
 
 from __future__ import annotations
@@ -67,11 +68,23 @@ def comment_of(job_id: str, attempt: int) -> str:
     return f"tuneplane {job_id} {attempt}"
 
 
-def attempt_of(job: SlurmJob) -> Attempt | None:
-    """Whose job this is; None for one that is not ours. slurmdbd keeps comments only where it is told to."""
+def attempt_of(job: SlurmJob, root: Path) -> Attempt | None:
+    """Whose job this is; None for one that is not ours. slurmdbd keeps comments only where it is told to. `root`: of the storage."""
     match = _NAME.fullmatch(job.name)
     if match is None:
         return None
     key = match[1], int(match[2])
     unsaid = job.source == "accounting" and not job.comment
-    return key if unsaid or job.comment == comment_of(*key) else None
+    return key if unsaid or job.comment == comment_of(*key) or starts_at(job, key, root) else None
+
+
+def starts_at(job: SlurmJob, key: Attempt, root: Path) -> bool:
+    """Whether it starts in the attempt's directory below the storage root: anybody may name a job like ours, and another console
+    may have the same Slurm user."""
+    parts, wanted = Path(job.directory).parts, (key[0], "attempts", str(key[1]), DIRECTORY)
+    return Path(job.directory).is_relative_to(root / "projects") and ".." not in parts and parts[-4:] == wanted
+
+
+def plain_user(name: str) -> str:
+    """`corp\\Trainer` and `trainer@corp` are `trainer`: machines of one cluster need not spell users alike."""
+    return name.rpartition("\\")[2].partition("@")[0].casefold()

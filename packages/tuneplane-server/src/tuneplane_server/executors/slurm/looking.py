@@ -12,12 +12,17 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import structlog
 
 from tuneplane_server.executors.slurm import states
-from tuneplane_server.executors.slurm.handles import Attempt, Place, attempt_of, name_of
+from tuneplane_server.executors.slurm.handles import Attempt, Place, attempt_of, name_of, plain_user
 from tuneplane_server.executors.slurm.pending import Places, places_of
 from tuneplane_server.executors.slurm.rest.client import SlurmClient
 from tuneplane_server.executors.slurm.rest.models import SlurmError, SlurmJob
+
+log = structlog.get_logger(__name__)
 
 KEPT_SECONDS = 1.5  # how old a listing may be that several look into
 # Where listing all jobs of a large cluster takes long, it is done more rarely: for a fifth of the time at the most.
@@ -44,15 +49,19 @@ class Listing:
 
 @dataclass
 class _Absence:
-    """Since when a job is in no answer, and when slurmdbd was asked for it last (monotonic)."""
+    """Since when a job is in no answer, when that was made sure of last, and when slurmdbd was asked for it last (monotonic)."""
 
     since: float
+    sure: float
     accounting_asked: float = field(default=float("-inf"))
 
 
 class Listings:
-    def __init__(self, client: SlurmClient, user: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._client, self._user, self._clock = client, user, clock
+    """`user`: whose jobs are ours. `root`: of the storage, below which they start."""
+
+    def __init__(self, client: SlurmClient, user: str, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client, self.root, self._clock = client, root, clock
+        self._users = {"", plain_user(user)}  # Slurm names nobody whom its machines do not know
         self._kept: Listing | None = None
         self._asking: asyncio.Task[Listing] | None = None
         self._asked = self._changed = float("-inf")
@@ -63,6 +72,13 @@ class Listings:
     def forget(self) -> None:
         """Something was changed: what is kept, and what is being asked, is of before."""
         self._kept, self._changed = None, self._clock()
+
+    def also(self, user: str) -> None:
+        """Slurm calls our user so: it was said of a job that is ours by its id."""
+        if plain_user(user) not in self._users:
+            log.warning("Slurm spells the user of our jobs otherwise than TUNEPLANE_SLURM_USER", user=user)
+            self._users.add(plain_user(user))
+            self.forget()
 
     async def close(self) -> None:
         if self._asking is not None:
@@ -109,7 +125,7 @@ class Listings:
     def _sorted(self, asked: float, found: list[SlurmJob]) -> Listing:
         mine: dict[Attempt, list[SlurmJob]] = {}
         for job in found:
-            if job.user == self._user and (key := attempt_of(job)) is not None:
+            if plain_user(job.user) in self._users and (key := attempt_of(job, self.root)) is not None:
                 mine.setdefault(key, []).append(job)
         places = places_of(job for job in found if "PENDING" in job.states)
         now = self._clock()
@@ -138,23 +154,37 @@ class Lookup:
         begun = self._clock()
         listing = await self._listings.get(after=begun if fresh else None)
         found = listing.jobs.get(place.key, ())
-        if not found and listing.asked < begun and self._must_be_sure(place):
-            listing = await self._listings.get(after=begun)
-            found = listing.jobs.get(place.key, ())
+        if not found and (fresh or self._must_be_sure(place, begun)):
+            found = await self._made_sure(place, begun)
         if found:
             self._absent.pop(place.key, None)
         return tuple(sorted(found, key=lambda job: job[0].leader_id != place.slurm_id))
 
     async def one(self, place: Place, leader_id: int) -> Job | None:
-        """This job of the attempt as of now; None when slurmctld does not know it. One small question, for whoever waits. Raises
-        SlurmError."""
+        """This job of the attempt as of now; None when slurmctld does not know it. One small question, for whoever waits. With the id
+        that Slurm gave it, its name says enough. Raises SlurmError."""
         job = tuple(await self._client.job(leader_id))
-        return job if job and attempt_of(job[0]) == place.key else None
+        if not job or job[0].name != name_of(*place.key):
+            return None
+        if attempt_of(job[0], self._listings.root) == place.key:
+            self._listings.also(job[0].user)
+        return job
 
-    def _must_be_sure(self, place: Place) -> bool:
+    async def _made_sure(self, place: Place, begun: float) -> tuple[Job, ...]:
+        """By a listing from after the look began, and by the job's own id: in a listing a site may have changed what marks it as ours."""
+        found = (await self._listings.get(after=begun)).jobs.get(place.key, ())
+        if not found and place.slurm_id is not None:
+            job = await self.one(place, place.slurm_id)
+            found = () if job is None else (job,)
+        absence = self._absent.get(place.key)
+        if absence is not None:
+            absence.sure = begun
+        return found
+
+    def _must_be_sure(self, place: Place, now: float) -> bool:
         """That a job is missing is proved once, and once more when it is to count as gone; not at every look between."""
         absence = self._absent.get(place.key)
-        return absence is None or self._clock() - absence.since >= self._lost_after
+        return absence is None or now - absence.since >= self._lost_after
 
     async def accounted(self, place: Place, *, now: bool) -> Job | None:
         """What slurmdbd knows of an attempt's job that slurmctld has forgotten, when it knows how it ended. Without `now` it is not
@@ -170,9 +200,9 @@ class Lookup:
     def absent(self, place: Place) -> float | None:
         """Note that the job is nowhere. None: for so long now that it is gone; else for how many seconds it must be so further."""
         now = self._clock()
-        absence = self._absent.setdefault(place.key, _Absence(now))
-        left = absence.since + self._lost_after - now
-        return None if left <= 0 and absence.since < now else max(left, 0.0)
+        absence = self._absent.setdefault(place.key, _Absence(now, now))
+        gone = absence.sure > absence.since and absence.sure - absence.since >= self._lost_after
+        return None if gone else max(absence.since + self._lost_after - now, 0.0)
 
     def forget(self, place: Place) -> None:
         self._absent.pop(place.key, None)
@@ -192,9 +222,14 @@ class Lookup:
                 known = await self._client.accounted(job_id=place.slurm_id)
             else:
                 known = await self._client.accounted(name=name, since=since)
-        mine = [job for job in known or () if attempt_of(job) == place.key]
+        mine = [job for job in known or () if self._is_of(job, place)]
         groups = [job for job in states.grouped(mine) if since is None or _not_before(job, since)]
         return groups[-1] if groups else None
+
+    def _is_of(self, job: SlurmJob, place: Place) -> bool:
+        if place.slurm_id is not None and job.leader_id == place.slurm_id:
+            return job.name == name_of(*place.key)
+        return attempt_of(job, self._listings.root) == place.key
 
 
 def _not_before(job: Job, earliest: datetime) -> bool:
