@@ -16,6 +16,7 @@ from tuneplane_node.signalled_server import SignalledServer
 from tuneplane_server.app import create_app, running
 from tuneplane_server.executors.port import Executor
 from tuneplane_server.instance import InstanceLock
+from tuneplane_server.open_files import allow_open_files
 from tuneplane_server.services import Services
 from tuneplane_server.settings import Settings
 
@@ -36,6 +37,8 @@ def serve_console(settings: Settings, say: Callable[[str], None], *, executor: E
     lock.acquire()
     try:
         with _listen(settings.host, settings.port) as listener:
+            if settings.executor == "agent":  # not of one that has children: they would have it, too
+                allow_open_files()
             app = create_app(settings, executor=executor)
             services: Services = app.state.services
             services.agent_token, services.slurm  # noqa: B018 - refuse to start where something is needed and missing
