@@ -12,12 +12,14 @@ import os
 import re
 import secrets
 import stat
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 MOST_BYTES = 64 * 1024
 STOP_FILE, KILL_FILE, OVER_FILE = "stop.json", "kill.json", "over.json"
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME = re.compile(r"intent-([1-9][0-9]{0,4})\.json", re.ASCII)
 
 type Outcome = Literal["unknown", "submitted", "not-submitted"]
@@ -106,13 +108,17 @@ def make_directory(directory: Path) -> None:
 
 
 def write_file(directory: Path, name: str, text: str) -> None:
-    """Something for people and for the batch script; `name` may have directories in it."""
-    target = directory / name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    draft.write_text(text, encoding="utf-8")
-    draft.chmod(0o644)
-    draft.replace(target)
+    """Something for people and for the batch script; `name` may have directories in it. Raises OSError, also when one of these is
+    a link or somebody else's: what lies there would be written as us, wherever it leads."""
+    *inner, last = Path(name).parts
+    fd = os.open(directory, _DIRECTORY)
+    try:
+        for at, part in enumerate(inner):
+            outer, fd = fd, _inner(fd, part, directory.joinpath(*inner[: at + 1]))
+            os.close(outer)
+        _write(fd, last, text)
+    finally:
+        os.close(fd)
 
 
 def find_directory(root: Path, job_id: str, attempt: int) -> Path | None:
@@ -136,10 +142,44 @@ def tail(file: Path, most: int) -> str:
         return ""
 
 
+def _inner(outer: int, part: str, path: Path) -> int:
+    """A directory in the open one, made where there is none."""
+    with suppress(FileExistsError):
+        os.mkdir(part, 0o755, dir_fd=outer)
+    makers = _makers(os.fstat(outer))
+    try:
+        fd = os.open(part, _DIRECTORY, dir_fd=outer)
+    except OSError as error:
+        raise OSError(f"{path} is no directory ({error.strerror}): remove it") from None
+    if os.fstat(fd).st_uid not in makers:
+        os.close(fd)
+        raise OSError(f"{path} was not made by the console: remove it")
+    return fd
+
+
+def _write(fd: int, name: str, text: str) -> None:
+    draft = f".{name}.{secrets.token_hex(4)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(draft, flags, 0o644, dir_fd=fd), "w", encoding="utf-8") as opened:
+            opened.write(text)
+            os.fchmod(opened.fileno(), 0o644)
+        os.replace(draft, name, src_dir_fd=fd, dst_dir_fd=fd)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(draft, dir_fd=fd)
+        raise
+
+
+def _makers(directory: os.stat_result) -> frozenset[int]:
+    """Whose files there are a console's. The directory's owner is what root is called where the storage root squashes it."""
+    return frozenset({os.geteuid(), 0, directory.st_uid})
+
+
 def _numbers(directory: Path) -> list[int]:
     """Of the tries that consoles made: the Slurm user may write here as well, and what it wrote says nothing."""
     try:
-        makers = {os.geteuid(), 0, directory.stat().st_uid}
+        makers = _makers(directory.stat())
         with os.scandir(directory) as entries:
             found = [(entry, match) for entry in entries if (match := _NAME.fullmatch(entry.name)) is not None]
     except FileNotFoundError:
