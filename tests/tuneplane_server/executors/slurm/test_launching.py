@@ -33,7 +33,7 @@ from tuneplane_server.executors.port import (
     LaunchRefusedError,
 )
 from tuneplane_server.executors.slurm import launching
-from tuneplane_server.executors.slurm.intents import Intent, begin, read_intent
+from tuneplane_server.executors.slurm.intents import OVER_FILE, Intent, begin, first_time, read_intent
 from tuneplane_server.executors.slurm.rest.models import Component, SlurmError, SlurmNode, Submission
 
 DROPPED = SlurmError("unknown-outcome", "the connection was dropped")
@@ -262,6 +262,50 @@ async def test_a_launch_that_was_held_up_does_not_begin_what_is_over(slurm: Memo
     with pytest.raises(LaunchDelayedError, match="over meanwhile"):
         await held_up._submit(plan, directory_of(plan), None, submission)
     assert slurm.submitted == []
+
+
+async def test_while_a_submit_is_on_its_way_nothing_is_proved(
+    slurm: MemorySlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, arrived, go_on = a_plan(tmp_path), asyncio.Event(), asyncio.Event()
+    executor, submit = an_executor(slurm, tmp_path), slurm.submit
+    monkeypatch.setattr(launching, "CLOSE_SECONDS", 0.01)
+
+    async def slow(job: Submission) -> int:
+        arrived.set()
+        await go_on.wait()
+        return await submit(job)
+
+    slurm.submit = slow
+    going = asyncio.create_task(executor.launch(plan))
+    async with asyncio.timeout(60):
+        await arrived.wait()
+        slurm.time.passed += 10 * launching.UNKNOWN_SECONDS
+        assert await executor.cleanup(PLANNED) is CleanupState.UNKNOWN
+        # Another console knows nothing of it, and its word counts.
+        assert await an_executor(slurm, tmp_path).cleanup(PLANNED) is CleanupState.CONFIRMED
+        go_on.set()
+        with pytest.raises(LaunchDelayedError, match="over meanwhile"):
+            await going
+    assert slurm.cancelled == [17]
+    assert await executor.cleanup(PLANNED) is CleanupState.CONFIRMED
+
+
+async def test_a_job_whose_attempt_is_over_and_that_cannot_be_cancelled_is_an_orphan(
+    slurm: MemorySlurm, tmp_path: Path
+) -> None:
+    plan = a_plan(tmp_path)
+    executor = an_executor(slurm, tmp_path)
+
+    def is_over_and_goes_away() -> None:
+        first_time(directory_of(plan), OVER_FILE, 1.0)
+        slurm.away = SlurmError("unreachable", "words")
+
+    slurm.after_submit = is_over_and_goes_away
+    with pytest.raises(LaunchDelayedError, match="over meanwhile"):
+        await executor.launch(plan)
+    slurm.away = None
+    assert [handle.data["id"] for handle in await executor.owned()] == [17]
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,8 @@ class Clearing:
 
     async def cleanup(self, place: Place) -> CleanupState:
         """End what runs, and say whether it is proved that nothing does. Raises SlurmError, OSError."""
-        await self._launcher.settle(place.key)
+        if not await self._launcher.settle(place.key):
+            return CleanupState.UNKNOWN  # what Slurm does not have yet, it may get
         directory, intent = await asyncio.to_thread(self._known, place)
         if place.slurm_id is None and intent is not None:
             place = replace(place, slurm_id=intent.slurm_id)  # where to look, besides by its name

@@ -49,6 +49,7 @@ log = structlog.get_logger(__name__)
 # How long a job may be on its way into Slurm without anybody seeing it. slurmctld answers within seconds or not at all.
 UNKNOWN_SECONDS = 60.0
 CLOSE_SECONDS = 10.0
+OVER_MEANWHILE = "the attempt was proved to be over meanwhile"
 SCRIPT_FILE = "job.sh"  # what was submitted, for people
 
 
@@ -92,11 +93,13 @@ class SlurmLauncher:
             raise LaunchDelayedError("storage-failed", {"detail": str(error)}) from error
         return handle_of(plan.job_id, plan.attempt, directory, intent)
 
-    async def settle(self, key: Attempt) -> None:
-        """Returns when no submit of the attempt is on its way from here; its answer is on disk then, if there was one."""
+    async def settle(self, key: Attempt) -> bool:
+        """Waits a moment until no submit of the attempt is on its way from here; its answer is on disk then, if there was one.
+        False: one still is."""
         task = self._submitting.get(key)
         if task is not None:
             await asyncio.wait({task}, timeout=CLOSE_SECONDS)
+        return task is None or task.done()
 
     async def _launch(self, plan: LaunchPlan, directory: Path) -> Intent:
         key = plan.job_id, plan.attempt
@@ -166,16 +169,32 @@ class SlurmLauncher:
         )
         if await asyncio.to_thread(time_of, directory, OVER_FILE) is not None:
             # By a console that took this launch over while this one was held up.
-            raise LaunchDelayedError("launch-failed", {"detail": "the attempt was proved to be over meanwhile"})
+            raise LaunchDelayedError("launch-failed", {"detail": OVER_MEANWHILE})
         if not await asyncio.to_thread(begin, directory, intent):
             raise ExecutorUnreachableError("another console is about to submit this attempt", UNREACHABLE)
         try:
             slurm_id = await self._client.submit(submission)
         except SlurmError as error:
-            return await self._not_answered(plan, directory, intent, error)
+            known = await self._not_answered(plan, directory, intent, error)
+        else:
+            known = await self._write_answer(plan, directory, intent, slurm_id)
         finally:
             self._listings.forget()
-        return await self._write_answer(plan, directory, intent, slurm_id)
+        await self._undo_if_over(plan, directory, known)
+        return known
+
+    async def _undo_if_over(self, plan: LaunchPlan, directory: Path, known: Intent) -> None:
+        """The batch script starts nothing then either. One that cannot be cancelled now is found as an orphan."""
+        if known.slurm_id is None or await asyncio.to_thread(time_of, directory, OVER_FILE) is None:
+            return
+        log.warning("a job came into Slurm after its attempt was over; it is cancelled", slurm=known.slurm_id)
+        try:
+            await self._client.cancel(known.slurm_id)
+        except SlurmError as error:
+            log.warning("a job could not be cancelled yet", slurm=known.slurm_id, why=said(error))
+        finally:
+            self._listings.forget()
+        raise LaunchDelayedError("launch-failed", {"detail": OVER_MEANWHILE})
 
     async def _not_answered(self, plan: LaunchPlan, directory: Path, intent: Intent, error: SlurmError) -> Intent:
         if error.kind != "unknown-outcome":
