@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tuneplane_server.executors.slurm import intents
-from tuneplane_server.executors.slurm.intents import make_directory, write_file
+from tuneplane_server.executors.slurm.intents import (
+    OVER_FILE,
+    STOP_FILE,
+    Intent,
+    begin,
+    first_time,
+    make_directory,
+    read_intent,
+    time_of,
+    write_file,
+)
 
 
 @pytest.fixture
@@ -62,3 +74,55 @@ def test_what_could_not_be_put_in_place_leaves_no_draft(directory: Path) -> None
     with pytest.raises(OSError, match=r"job\.sh"):
         write_file(directory, "job.sh", "text")
     assert [path.name for path in directory.iterdir()] == ["job.sh"]
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "", "[]", "{}", '{"at": "soon"}', '{"at": NaN}', '{"at": null}', "[" * 60_000, "\xff"]
+)
+def test_what_holds_no_time_is_not_there_and_makes_room(directory: Path, text: str) -> None:
+    (directory / STOP_FILE).write_bytes(text.encode("latin-1"))
+    assert time_of(directory, STOP_FILE) is None
+    assert first_time(directory, STOP_FILE, 17.0) == 17.0
+    assert first_time(directory, STOP_FILE, 99.0) == time_of(directory, STOP_FILE) == 17.0
+
+
+@pytest.mark.parametrize("kind", ["directory", "link", "pipe"])
+def test_what_is_no_file_is_not_there_and_makes_room(directory: Path, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "at").write_text('{"at": 1}')
+    if kind == "directory":
+        (directory / OVER_FILE / "inner").mkdir(parents=True)
+    elif kind == "link":
+        (directory / OVER_FILE).symlink_to(tmp_path / "at")
+    else:
+        os.mkfifo(directory / OVER_FILE)
+    assert time_of(directory, OVER_FILE) is None
+    assert first_time(directory, OVER_FILE, 17.0) == time_of(directory, OVER_FILE) == 17.0
+
+
+@pytest.mark.usefixtures("theirs")
+def test_the_word_of_somebody_else_that_a_job_is_over_says_nothing(directory: Path) -> None:
+    (directory / OVER_FILE).write_text('{"at": 1}')
+    assert time_of(directory, OVER_FILE) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_the_word_of_another_user_makes_room_for_the_console_s(directory: Path) -> None:
+    (directory / OVER_FILE).write_text('{"at": 1}')
+    os.chown(directory / OVER_FILE, 61017, 61017)
+    assert time_of(directory, OVER_FILE) is None
+    assert first_time(directory, OVER_FILE, 17.0) == time_of(directory, OVER_FILE) == 17.0
+
+
+def test_a_directory_that_is_away_is_not_an_empty_one(directory: Path) -> None:
+    """`over.json` is not there, or nobody can look: the difference is one between running and gone."""
+    (directory.parent / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match="loop"):
+        time_of(directory.parent / "loop", OVER_FILE)
+
+
+def test_a_try_of_another_console_is_left_and_anything_else_in_its_place_is_not(directory: Path) -> None:
+    (directory / "intent-1.json").mkdir()
+    intent = Intent(n=1, at=5.0, first=5.0, nodes=("slurm/a-1/0",), gpus=8, runtime="oci")
+    assert begin(directory, intent)
+    assert not begin(directory, replace(intent, at=6.0))
+    assert read_intent(directory) == intent

@@ -8,6 +8,7 @@ the first SIGTERM, `kill.json` that of the end of its grace, `over.json` that th
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import secrets
@@ -21,6 +22,11 @@ MOST_BYTES = 64 * 1024
 STOP_FILE, KILL_FILE, OVER_FILE = "stop.json", "kill.json", "over.json"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME = re.compile(r"intent-([1-9][0-9]{0,4})\.json", re.ASCII)
+
+
+class _NoJsonError(OSError):
+    pass
+
 
 type Outcome = Literal["unknown", "submitted", "not-submitted"]
 
@@ -55,16 +61,19 @@ def read_intent(directory: Path) -> Intent | None:
 
 
 def begin(directory: Path, intent: Intent) -> bool:
-    """Write a new try durably. False: somebody else has made this one."""
+    """Write a new try durably. False: another console has made this one."""
     draft = _draft(directory, asdict(intent))
+    file = _file(directory, intent.n)
     try:
-        os.link(draft, _file(directory, intent.n))
-    except FileExistsError:
-        return False
+        made = _placed(draft, file)
+        if not made and not _is_ours(directory, file):
+            _put_aside(file)
+            made = _placed(draft, file)
     finally:
         draft.unlink()
-    _sync(directory)
-    return True
+    if made:
+        _sync(directory)
+    return made
 
 
 def answer(directory: Path, intent: Intent, outcome: Outcome, slurm_id: int | None = None, said: str = "") -> Intent:
@@ -82,23 +91,28 @@ def first_time(directory: Path, file: str, now: float) -> float:
         return known
     draft = _draft(directory, {"at": now})
     try:
-        os.link(draft, directory / file)
-    except FileExistsError:
-        return time_of(directory, file) or now
+        made = _placed(draft, directory / file)
+        if not made and time_of(directory, file) is None:
+            _put_aside(directory / file)
+            made = _placed(draft, directory / file)
     finally:
         draft.unlink()
+    if not made:
+        return time_of(directory, file) or now
     _sync(directory)
     return now
 
 
 def time_of(directory: Path, file: str) -> float | None:
-    """None when it is not there. Raises OSError when that cannot be known."""
+    """None when it is not there: what somebody else put there, or what holds no time, says nothing. Raises OSError when that
+    cannot be known."""
     try:
-        found = _load(directory / file)
-    except FileNotFoundError:
+        if not _is_ours(directory, directory / file):
+            return None
+        at = _load(directory / file).get("at")
+    except (FileNotFoundError, _NoJsonError):
         return None
-    at = found.get("at")
-    return float(at) if isinstance(at, int | float) else None
+    return float(at) if isinstance(at, int | float) and math.isfinite(at) else None
 
 
 def make_directory(directory: Path) -> None:
@@ -171,6 +185,12 @@ def _write(fd: int, name: str, text: str) -> None:
         raise
 
 
+def _is_ours(directory: Path, file: Path) -> bool:
+    """Whether a console made it. Raises FileNotFoundError."""
+    found = file.lstat()
+    return stat.S_ISREG(found.st_mode) and found.st_uid in _makers(directory.stat())
+
+
 def _makers(directory: os.stat_result) -> frozenset[int]:
     """Whose files there are a console's. The directory's owner is what root is called where the storage root squashes it."""
     return frozenset({os.geteuid(), 0, directory.st_uid})
@@ -217,10 +237,10 @@ def _load(file: Path) -> dict[str, Any]:
         text = opened.read(MOST_BYTES)
     try:
         found = json.loads(text)
-    except ValueError:
-        raise OSError(f"{file} is not JSON") from None
+    except (ValueError, RecursionError):
+        raise _NoJsonError(f"{file} is not JSON") from None
     if not isinstance(found, dict):
-        raise OSError(f"{file} is not a JSON object")
+        raise _NoJsonError(f"{file} is not a JSON object")
     return found
 
 
@@ -242,6 +262,21 @@ def _draft(directory: Path, content: dict[str, Any]) -> Path:
         opened.flush()
         os.fsync(opened.fileno())
     return draft
+
+
+def _placed(draft: Path, file: Path) -> bool:
+    """Whether it has that name now. False: something else has it."""
+    try:
+        os.link(draft, file)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _put_aside(file: Path) -> None:
+    """What only has the name of one of our files. In a sticky directory that is ours we may rename whatever it is."""
+    with suppress(OSError):
+        file.rename(file.with_name(f".not-ours-{secrets.token_hex(4)}"))
 
 
 def _sync(directory: Path) -> None:
