@@ -211,6 +211,24 @@ async def test_what_was_let_go_has_to_begin_in_time(slurmlike: Harness, ada: Pri
     assert slurmlike.scripted.containers == {}
 
 
+async def test_what_was_launched_late_and_never_seen_waiting_has_its_whole_time_to_begin(
+    slurmlike: Harness, ada: Principal
+) -> None:
+    job_id = await slurmlike.submit(ada, cards(1))
+    slurmlike.scripted.reachable = False
+    await slurmlike.round()
+    slurmlike.time.pass_(HOUR)  # of the time in `starting`, with nobody there to launch it
+    slurmlike.scripted.reachable = True
+    slurmlike.scripted.before_launch_returns = lambda: out_there(slurmlike, job_id).let_go()
+    await slurmlike.round(2)
+    job = await slurmlike.job(job_id)
+    assert (job.phase, conditions(job)) == ("starting", ["executor-starting"])
+    slurmlike.time.pass_(slurmlike.services.settings.start_timeout_seconds + 10)
+    await slurmlike.round(4)
+    job = await slurmlike.job(job_id)
+    assert (job.phase, job.reason and job.reason["code"]) == ("failed", "start-timeout")
+
+
 async def test_what_is_put_back_into_the_queue_before_it_began_waits_as_before(
     slurmlike: Harness, ada: Principal
 ) -> None:

@@ -131,7 +131,8 @@ class Observer:
         return begin
 
     async def _before_the_start(self, row: JobRow, lease: Lease, observation: Observation) -> None:
-        """The executor's own queue may hold it for as long as it likes; what it has let go has to begin."""
+        """The executor's own queue may hold it for as long as it likes; what it has let go has to begin. That may be the first
+        thing seen of it, long after it was placed: its time begins then."""
         await self._writer.clear_condition(row, lease, UNREACHABLE)
         if observation.queued is not None:
             await self._writer.clear_condition(row, lease, EXECUTOR_STARTING)
@@ -140,6 +141,8 @@ class Observer:
             await self._writer.set_condition(row, lease, EXECUTOR_STARTING, {})
             queue = {"queue": queue_name(self._executor.name)}
             await self._writer.apply(row, lease, Event.CONDITION_CLEARED, condition=EXECUTOR_QUEUE, data=queue)
+        elif self._hardware.own_queue and not has_condition(row, EXECUTOR_STARTING):
+            await self._writer.set_condition(row, lease, EXECUTOR_STARTING, {})
         else:
             await self._start_deadline(row, lease, observation)
 
