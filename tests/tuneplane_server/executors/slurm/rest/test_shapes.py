@@ -192,6 +192,23 @@ def test_a_node_is_the_same_in_every_version(version: str) -> None:
     assert (node.gpus, node.gpus_used, node.partitions) == ({"h200": 8}, 4, ("main", "small"))
 
 
+@pytest.mark.parametrize(
+    ("said", "cpus"),
+    [
+        ({"effective_cpus": 14, "tres": "cpu=14,mem=64000M,billing=14,gres/gpu=8"}, 14),
+        ({"effective_cpus": number(14)}, 14),
+        ({"tres": "cpu=14,mem=64000M,billing=14"}, 14),  # 22.05
+        ({"tres": "billing=3,gres/cpu=2,mem=1M"}, 16),
+        ({"effective_cpus": 0, "tres": None}, 16),
+        ({"cpus": 0}, 0),
+    ],
+)
+@pytest.mark.parametrize("version", ["v0.0.38", "v0.0.42"])
+def test_cpus_that_slurm_keeps_for_itself_are_not_a_node_s(version: str, said: Body, cpus: int) -> None:
+    body = bodies.NODE_38 if version == "v0.0.38" else bodies.NODE_42
+    assert shape(version).node(body | said).cpus == cpus
+
+
 @pytest.mark.parametrize("version", KNOWN)
 def test_a_partition_is_the_same_in_every_version(version: str) -> None:
     found = shape(version).partition(bodies.PARTITION_38 if version == "v0.0.38" else bodies.PARTITION_42)

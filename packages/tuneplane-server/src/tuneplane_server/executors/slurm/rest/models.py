@@ -101,7 +101,7 @@ class SlurmJob:
 
 @dataclass(frozen=True)
 class SlurmNode:
-    """`states`: upper case with flags (`{"IDLE", "DRAIN"}`). `gpus`: type -> cards, type `""` when the cluster names none.
+    """`states`: upper case with flags (`{"IDLE", "DRAIN"}`). `cpus`: that jobs can be given. `gpus`: type -> cards, type `""` when the cluster names none.
     `gpus_used`: cards that jobs hold now, None when it does not say. `cpus_used`, `memory_used_mb`: the same. `architecture`: as
     uname has it (`x86_64`), empty for a node that never came up."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,6 +15,7 @@ from tuneplane_server.executors.slurm.rest.models import (
     SlurmNode,
     Submission,
 )
+from tuneplane_server.executors.slurm.rest.numbers import number, text
 from tuneplane_server.executors.slurm.rest.shapes.jobs import held, ran
 
 type Body = dict[str, Any]
@@ -88,3 +90,11 @@ def listed(body: Mapping[str, Any], name: str) -> list[Body]:
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise ValueError(f"its answer holds no list of {name}")
     return found
+
+
+def usable_cpus(node: Mapping[str, Any]) -> int:
+    """Without those that Slurm keeps for itself (CoreSpecCount, CpuSpecList): a job that asks for these as well fits nowhere.
+    Newer versions say `effective_cpus`; of 22.05 only the trackable resources of the node tell."""
+    listed_as = re.search(r"(?:^|,)cpu=([0-9]{1,9})(?:,|$)", text(node.get("tres")))
+    found = (number(node.get("cpus")), number(node.get("effective_cpus")), number(listed_as[1]) if listed_as else None)
+    return min((each for each in found if each), default=0)

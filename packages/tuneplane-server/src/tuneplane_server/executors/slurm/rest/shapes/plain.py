@@ -6,7 +6,7 @@ from typing import Any
 
 from tuneplane_server.executors.slurm.rest.models import Component, Partition, SlurmNode, Submission
 from tuneplane_server.executors.slurm.rest.numbers import cards, cards_by_type, hosts, minutes, number, text, words
-from tuneplane_server.executors.slurm.rest.shapes.base import Body, Shape
+from tuneplane_server.executors.slurm.rest.shapes.base import Body, Shape, usable_cpus
 
 
 class PlainShape(Shape):
@@ -47,7 +47,7 @@ class PlainShape(Shape):
             address=text(body.get("address")),
             states=words(body.get("state")) | words(body.get("state_flags")),
             reason=text(body.get("reason")),
-            cpus=number(body.get("cpus")) or 0,
+            cpus=usable_cpus(body),
             memory_mb=number(body.get("real_memory")) or 0,
             gpus=cards_by_type(body.get("gres")),
             gpus_used=cards(body.get("gres_used")),
