@@ -317,6 +317,7 @@ async def test_a_server_that_was_upgraded_is_looked_at_again() -> None:
     ("answer", "expected"),
     [
         ((404, b"Unable find requested URL"), None),
+        ((500, {"errors": [{"error_number": 2002, "error": "Access/permission denied"}]}), None),
         ((200, {"jobs": [], "errors": [{"error_number": 9003, "error": "Nothing found with query"}]}), []),
         ((404, {"jobs": [], "errors": [{"error_number": 2017, "error": "Invalid job id specified"}]}), []),
         ((200, {"jobs": []}), []),

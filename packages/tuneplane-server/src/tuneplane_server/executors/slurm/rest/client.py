@@ -151,7 +151,7 @@ class SlurmClient:
         self, *, job_id: int | None = None, name: str | None = None, since: datetime | None = None
     ) -> list[SlurmJob] | None:
         """What slurmdbd knows of our user's jobs, by id (reissued ids give several) or by name and time of its start or end. None:
-        there is no accounting here."""
+        there is no accounting here, or none that answers our user. Raises SlurmError, also when slurmdbd is away."""
         shape = await self._chosen()
         path = f"{shape.accounting_prefix}/jobs" if job_id is None else f"{shape.accounting_prefix}/job/{job_id:d}"
         params = shape.accounting_query(name, since) if job_id is None else None
@@ -291,7 +291,8 @@ def _not_accepted(answer: Answer, token: str) -> SlurmError:
 
 
 def _no_accounting(problem: SlurmError) -> list[SlurmJob] | None:
-    if isinstance(problem, _NoAddressError):  # slurmrestd runs without slurmdbd's addresses
+    # slurmrestd runs without slurmdbd's addresses, or slurmdbd does not let our user ask: neither will know more later.
+    if isinstance(problem, _NoAddressError) or (problem.kind == "refused" and problem.code != outcomes.EMPTY_RESULT):
         return None
     if problem.kind == "not-found" or problem.code == outcomes.EMPTY_RESULT:
         return []
