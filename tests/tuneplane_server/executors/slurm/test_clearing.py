@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from dataclasses import replace
 from datetime import timedelta
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.tuneplane_server.executors.slurm.memory import JOB, a_console_like, a_plan, directory_of
-from tests.tuneplane_server.executors.slurm.test_observing import Stage
+from tests.tuneplane_server.executors.slurm.test_observing import TWO_POOLS, Stage
 from tuneplane_server.domain.classify import Exit
 from tuneplane_server.executors.port import CleanupState, ExecutorUnreachableError, Handle
 from tuneplane_server.executors.slurm import clearing
@@ -229,3 +230,106 @@ async def test_other_attempts_are_left_alone(stage: Stage, tmp_path: Path) -> No
     second = await stage.executor.launch(a_plan(tmp_path, attempt=2))
     assert await stage.executor.cleanup(PLANNED) is CleanupState.CONFIRMED
     assert await stage.executor.owned() == [second]
+
+
+# --- a slurmctld that lost its newest state -------------------------------------------------------------------------
+
+
+class Forgotten(Stage):
+    """Job 17 runs, and slurmctld takes it for one that waits."""
+
+    async def launch(self) -> Handle:
+        handle = await super().launch()
+        self.leave(started="17\n", beat="0\n")
+        self.directory = directory_of(self.plan)
+        self.spool = self.plan.capsule.parent / "spool"
+        self.spool.mkdir()
+        return handle
+
+    def was_told(self, rank: int = 0) -> bool:
+        return (self.spool / f"rank-{rank}/stop").exists()
+
+    def falls_silent(self) -> None:
+        os.utime(self.directory / "beat", (0, 0))
+
+
+@pytest.fixture
+def forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Forgotten:
+    monkeypatch.setattr(clearing, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(clearing, "CLEANUP_SECONDS", 0.05)
+    return Forgotten(tmp_path)
+
+
+async def test_a_start_that_slurm_does_not_know_is_told_and_is_not_gone_before_it_ended(forgotten: Forgotten) -> None:
+    handle = await forgotten.launch()
+    assert await forgotten.executor.cleanup(handle) is CleanupState.PENDING
+    assert (forgotten.was_told(), forgotten.slurm.cancelled) == (True, [17])
+    assert await forgotten.executor.cleanup(handle) is CleanupState.PENDING  # also when Slurm calls it CANCELLED
+    forgotten.leave(rank_0__exit="143 1796040000 1\n")
+    assert await forgotten.executor.cleanup(handle) is CleanupState.CONFIRMED
+
+
+async def test_a_start_that_slurm_does_not_know_and_that_fell_silent_is_gone(forgotten: Forgotten) -> None:
+    handle = await forgotten.launch()
+    forgotten.falls_silent()
+    assert await forgotten.executor.cleanup(handle) is CleanupState.CONFIRMED
+    assert not forgotten.was_told()
+
+
+async def test_a_stop_of_what_slurm_does_not_know_tells_its_runners_first(forgotten: Forgotten) -> None:
+    handle = await forgotten.launch()
+    with pytest.raises(ExecutorUnreachableError, match="does not know that it runs"):
+        await forgotten.executor.stop(handle, timedelta(0))
+    assert (forgotten.was_told(), forgotten.slurm.cancelled, forgotten.slurm.signals) == (True, [17], [])
+    with pytest.raises(ExecutorUnreachableError):
+        await forgotten.executor.stop(handle, timedelta(0))
+    forgotten.leave(rank_0__exit="143 1796040000 1\n")
+    await forgotten.executor.stop(handle, timedelta(0))
+
+
+async def test_every_machine_of_a_start_that_slurm_does_not_know_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clearing, "CLEANUP_SECONDS", 0.05)
+    gang = Forgotten(tmp_path, TWO_POOLS)
+    handle = await gang.launch()
+    gang.leave(rank_1__exit="0 1796040000 0\n")
+    assert await gang.executor.cleanup(handle) is CleanupState.PENDING
+    assert [gang.was_told(rank) for rank in range(3)] == [True, False, True]
+
+
+async def test_a_second_start_that_slurm_knows_does_not_stand_for_the_first(forgotten: Forgotten) -> None:
+    handle = await forgotten.launch()
+    forgotten.slurm.run(17)
+    began = forgotten.slurm.time.now().timestamp()
+    os.utime(forgotten.directory / "started", (began, began - 60))
+    assert await forgotten.executor.cleanup(handle) is CleanupState.PENDING
+    assert forgotten.was_told()
+
+
+async def test_what_slurm_says_of_the_only_start_is_enough(forgotten: Forgotten) -> None:
+    handle = await forgotten.launch()
+    forgotten.slurm.run(17)
+    began = forgotten.slurm.time.now().timestamp()
+    os.utime(forgotten.directory / "started", (began, began + 1))
+    assert await forgotten.executor.cleanup(handle) is CleanupState.CONFIRMED
+    assert not forgotten.was_told()
+
+
+async def test_a_job_that_slurm_forgot_and_that_gives_signs_of_life_is_not_gone(forgotten: Forgotten) -> None:
+    handle = await forgotten.launch()
+    forgotten.slurm.known.clear()
+    assert await forgotten.executor.cleanup(handle) is CleanupState.UNKNOWN
+    forgotten.slurm.time.passed += 1000
+    assert await forgotten.executor.cleanup(handle) is CleanupState.UNKNOWN
+    assert forgotten.was_told()
+    forgotten.falls_silent()
+    assert await forgotten.executor.cleanup(handle) is CleanupState.CONFIRMED
+
+
+async def test_a_link_that_the_job_left_is_not_followed(forgotten: Forgotten, tmp_path: Path) -> None:
+    handle = await forgotten.launch()
+    (tmp_path / "elsewhere").mkdir()
+    (forgotten.spool / "rank-0").symlink_to(tmp_path / "elsewhere")
+    assert await forgotten.executor.cleanup(handle) is CleanupState.PENDING
+    assert list((tmp_path / "elsewhere").iterdir()) == []

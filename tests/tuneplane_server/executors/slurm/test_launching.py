@@ -340,8 +340,9 @@ async def test_a_refusal_names_the_setting_to_change(
 async def test_a_limit_on_submits_delays_and_the_next_try_is_made_at_once(slurm: MemorySlurm, tmp_path: Path) -> None:
     plan = a_plan(tmp_path)
     slurm.before_submit = raising(SlurmError("refused", "limit", 2050))
-    with pytest.raises(LaunchDelayedError, match="TUNEPLANE_SLURM_QOS"):
+    with pytest.raises(LaunchDelayedError, match="TUNEPLANE_SLURM_QOS") as delayed:
         await an_executor(slurm, tmp_path).launch(plan)
+    assert delayed.value.in_line
     slurm.before_submit = lambda: None
     assert (await an_executor(slurm, tmp_path).launch(plan)).data["id"] == 17
 
@@ -408,7 +409,10 @@ async def test_of_two_jobs_the_one_stays_that_the_script_let_begin(slurm: Memory
     handle = await executor.launch(plan)
     second = slurm.add(slurm.submitted[0])
     slurm.run(second)
-    (directory_of(plan) / "started").write_text(f"{second}\n")
+    began = directory_of(plan) / "started"
+    began.write_text(f"{second}\n")
+    now = slurm.time.now().timestamp()
+    os.utime(began, (now, now))
     assert (await executor.observe(handle)).started
     await slurm.is_cancelled(17)
     assert second not in slurm.cancelled

@@ -15,6 +15,7 @@ import structlog
 from tuneplane_server.clock import Clock
 from tuneplane_server.executors.port import CleanupState, ExecutorUnreachableError
 from tuneplane_server.executors.slurm import ending, states
+from tuneplane_server.executors.slurm.earlier import Start, living_start, start_beside
 from tuneplane_server.executors.slurm.errors import said
 from tuneplane_server.executors.slurm.handles import Place
 from tuneplane_server.executors.slurm.intents import (
@@ -79,14 +80,24 @@ class Clearing:
     async def stop(self, place: Place, grace: timedelta) -> None:
         """Returns when Slurm says it is over, or knows nothing of it. Raises SlurmError, OSError, `ExecutorUnreachableError`."""
         job = await self._job(place)
-        if job is None or states.is_over(job):
+        if job is None:
             return
+        beside = await self._told_beside(place.directory, [job])
+        if not states.is_over(job):
+            await self._stop(place, job, grace, beside)
+        if beside is not None and not await self._await_gone(beside, WAIT_SECONDS):
+            text = "Slurm does not know that it runs; its runners were told to end, and still give signs of life"
+            raise ExecutorUnreachableError(f"Slurm job {job[0].leader_id}: {text}")
+
+    async def _stop(self, place: Place, job: Job, grace: timedelta, beside: Start | None) -> None:
         began = await self._since(place, STOP_FILE)
+        left = max(0.0, min(began + grace.total_seconds() - self._now(), grace.total_seconds()))
         if states.stage_of(job) in (Stage.QUEUED, Stage.PREPARING, Stage.REQUEUED):
+            if beside is not None:
+                await self._await_gone(beside, left)
             await self._tell(self._client.cancel, job)
         else:
             await self._tell(lambda job_id: self._client.signal(job_id, "TERM"), job)
-            left = max(0.0, min(began + grace.total_seconds() - self._now(), grace.total_seconds()))
             if await self._await_end(place, [job], left) is not End.NONE:
                 return
             await self._since(place, KILL_FILE)
@@ -118,7 +129,7 @@ class Clearing:
             if place.slurm_id is None and (intent is None or intent.outcome == "not-submitted"):
                 return CleanupState.CONFIRMED  # Slurm was never given it
             raise
-        end = await self._end_all(place, jobs) if jobs else End.FORGOTTEN
+        end = await self._end_all(place, directory, jobs) if jobs else End.FORGOTTEN
         if end is End.NONE:
             return CleanupState.PENDING
         state = CleanupState.CONFIRMED if end is End.OVER else await self._absent(place, directory, intent)
@@ -132,11 +143,15 @@ class Clearing:
         directory = place.directory or find_directory(self._root, place.job_id, place.attempt)
         return directory, None if directory is None else read_intent(directory)
 
-    async def _end_all(self, place: Place, jobs: tuple[Job, ...]) -> End:
+    async def _end_all(self, place: Place, directory: Path | None, jobs: tuple[Job, ...]) -> End:
+        beside = await self._told_beside(directory, jobs)
         alive = [job for job in jobs if not states.is_over(job)]
         for job in alive:
             await self._tell(self._client.cancel, job)
-        return await self._await_end(place, alive, CLEANUP_SECONDS) if alive else End.OVER
+        end = await self._await_end(place, alive, CLEANUP_SECONDS) if alive else End.OVER
+        if end is End.OVER and beside is not None and not await self._await_gone(beside, CLEANUP_SECONDS):
+            return End.NONE
+        return end
 
     async def _absent(self, place: Place, directory: Path | None, intent: Intent | None) -> CleanupState:
         """slurmctld does not know it."""
@@ -148,6 +163,10 @@ class Clearing:
             young = is_young(intent, self._now(), self._launcher.unknown_seconds)
             return CleanupState.UNKNOWN if young else CleanupState.CONFIRMED
         patience = self._lookup.absent(place)
+        start = await asyncio.to_thread(living_start, directory, place.slurm_id)
+        if start is not None:  # a slurmctld that lost its state does not know what runs
+            await asyncio.to_thread(start.tell)
+            return CleanupState.UNKNOWN
         if patience is None or await self._lookup.accounted(place, now=True) is not None:
             return CleanupState.CONFIRMED
         return await self._by_its_files(directory, intent)
@@ -196,6 +215,27 @@ class Clearing:
             log.warning("a job could not be cancelled yet", slurm=job_id, why=said(error))
         finally:
             self.listings.forget()
+
+    # --- a start that Slurm does not know -----------------------------------------------------------------------------
+
+    async def _told_beside(self, directory: Path | None, jobs: Iterable[Job]) -> Start | None:
+        """The start of one of these that lives beside what Slurm says of it; its runners have been told to stop."""
+        for job in jobs:
+            start = await asyncio.to_thread(start_beside, directory, job)
+            if start is not None:
+                log.warning("a start that Slurm does not know is told to stop", slurm=job[0].leader_id)
+                await asyncio.to_thread(start.tell)
+                return start
+        return None
+
+    async def _await_gone(self, start: Start, seconds: float) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while True:
+                    if await asyncio.to_thread(start.is_gone):
+                        return True
+                    await asyncio.sleep(self.poll_seconds)
+        return await asyncio.to_thread(start.is_gone)
 
     # --- telling and waiting ----------------------------------------------------------------------------------------
 
