@@ -14,7 +14,7 @@ from tests.tuneplane_server.harness import Api, Harness, gpu_pool, jobspec
 from tuneplane.contract.refusals import RefusedError
 from tuneplane_server.domain.classify import Exit
 from tuneplane_server.domain.transitions import Event
-from tuneplane_server.executors.port import Queued
+from tuneplane_server.executors.port import LaunchDelayedError, Queued
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.hardware.tables import GpuHoldRow, GpuUseRow
 
@@ -269,6 +269,50 @@ async def test_a_queue_that_is_away_for_days_fails_nobody_who_was_to_wait_there_
     slurmlike.time.pass_(HOUR)
     await slurmlike.round(2)
     assert conditions(await slurmlike.job(job_id)) == ["executor-queue"]
+
+
+def full() -> LaunchDelayedError:
+    return LaunchDelayedError("slurm-refused", {"code": 2050, "detail": "limit on submitted jobs"}, in_line=True)
+
+
+async def test_a_queue_that_takes_no_more_for_now_is_waited_for_as_one_that_is_away(
+    slurmlike: Harness, ada: Principal
+) -> None:
+    job_id = await slurmlike.submit(ada, cards(1))
+    for _hour in range(30):
+        slurmlike.scripted.launch_errors = [full()]
+        await slurmlike.round()
+        slurmlike.time.pass_(HOUR)
+    job = await slurmlike.job(job_id)
+    assert (job.phase, conditions(job)) == ("starting", ["launch-delayed"])
+    assert job.conditions[0]["data"] == {"detail": "limit on submitted jobs"}
+    slurmlike.scripted.launch_errors = []
+    await slurmlike.round(2)
+    assert conditions(await slurmlike.job(job_id)) == ["executor-queue"]
+
+
+async def test_what_a_queue_never_takes_fails_in_the_end_for_what_it_said(slurmlike: Harness, ada: Principal) -> None:
+    job_id = await slurmlike.submit(ada, cards(1))
+    for _try in range(2):
+        slurmlike.scripted.launch_errors = [full()]
+        await slurmlike.round()
+        slurmlike.time.pass_(7 * 24 * HOUR)
+    await slurmlike.round(3)
+    job = await slurmlike.job(job_id)
+    assert (job.phase, job.reason and job.reason["code"]) == ("failed", "slurm-refused")
+
+
+async def test_what_is_no_matter_of_its_turn_is_waited_for_as_long_as_a_start(
+    slurmlike: Harness, ada: Principal
+) -> None:
+    job_id = await slurmlike.submit(ada, cards(1))
+    for _try in range(2):
+        slurmlike.scripted.launch_errors = [LaunchDelayedError("storage-failed", {"detail": "full"})]
+        await slurmlike.round()
+        slurmlike.time.pass_(slurmlike.services.settings.start_timeout_seconds + 1)
+    await slurmlike.round(3)
+    job = await slurmlike.job(job_id)
+    assert (job.phase, job.reason and job.reason["code"]) == ("failed", "storage-failed")
 
 
 async def test_one_that_never_comes_back_does_in_the_end(slurmlike: Harness, ada: Principal) -> None:

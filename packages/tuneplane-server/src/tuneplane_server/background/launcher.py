@@ -25,7 +25,7 @@ from tuneplane_server.features.jobs import repo
 from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.wakeups import Wakeups
 
-# How long an executor with a queue of its own may be away: whoever would wait there anyway loses nothing by waiting here.
+# How long an executor with a queue of its own may be away, or full: whoever would wait there anyway loses nothing by waiting here.
 AWAY_SECONDS = 7 * 86_400.0
 
 
@@ -67,7 +67,8 @@ class Launcher:
         except LaunchRefusedError as error:
             await self._end(row, lease, _failed(error.reason, error.data))
         except LaunchDelayedError as error:
-            await self._delay(row, lease, _failed(error.reason, error.data), self._start_timeout)
+            patience = AWAY_SECONDS if error.in_line else self._start_timeout
+            await self._delay(row, lease, _failed(error.reason, error.data), patience)
         except ExecutorUnreachableError as error:
             patience = AWAY_SECONDS if self._executor.capabilities().own_queue else self._start_timeout
             await self._delay(row, lease, _failed(error.reason, {"detail": str(error)[:1000]}), patience)

@@ -253,11 +253,12 @@ class LaunchRefusedError(Exception):
 
 
 class LaunchDelayedError(Exception):
-    """The launch did not succeed and may later; `reason` is what the attempt fails for when it never does."""
+    """The launch did not succeed and may later; `reason` is what the attempt fails for when it never does. `in_line`: all that it
+    waits for is its turn with an executor that has a queue of its own, and that takes no more for now."""
 
-    def __init__(self, reason: str, data: Mapping[str, Any]) -> None:
+    def __init__(self, reason: str, data: Mapping[str, Any], *, in_line: bool = False) -> None:
         super().__init__(f"{reason}: {dict(data)}")
-        self.reason, self.data = reason, dict(data)
+        self.reason, self.data, self.in_line = reason, dict(data), in_line
 
 
 class ExecutorUnreachableError(Exception):

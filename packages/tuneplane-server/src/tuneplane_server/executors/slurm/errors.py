@@ -121,7 +121,7 @@ def launch_error(error: SlurmError) -> Exception:
         return ExecutorUnreachableError(f"Slurm: {explained(error)}"[:DETAIL], UNREACHABLE)
     meaning = meaning_of(error)
     data = {"code": error.code or "", "detail": f"Slurm said: {said(error)}; {meaning.hint}"[:DETAIL]}
-    return (LaunchDelayedError if meaning.later else LaunchRefusedError)(REFUSED, data)
+    return LaunchDelayedError(REFUSED, data, in_line=True) if meaning.later else LaunchRefusedError(REFUSED, data)
 
 
 def unreachable(error: SlurmError) -> ExecutorUnreachableError:
