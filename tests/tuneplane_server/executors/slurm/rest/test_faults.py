@@ -20,8 +20,6 @@ from tuneplane_server.executors.slurm.rest.models import SlurmError, SlurmVersio
 
 TOKEN = "header.secret-token.signature"
 BAD_TOKEN = {"errors": [{"error_number": 1007, "error": "Protocol authentication error"}]}
-UNSPECIFIED = {"errors": [{"error_number": -1, "error": "Unspecified error", "source": "slurm_load_jobs"}]}
-OLD = {"paths": {"/slurm/v0.0.38/job/submit": {}}}
 
 
 async def hang_up(asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -244,32 +242,6 @@ async def test_a_missing_token_file_is_told_and_nothing_sent(tmp_path: Path) -> 
     assert problem.value.kind == "auth"
     assert str(tmp_path / "nothing") in str(problem.value)
     assert there.asked == []
-
-
-@pytest.mark.parametrize(
-    ("probe", "kind"),
-    [
-        ((500, {"errors": [{"error_number": 5005, "error": "Zero Bytes were transmitted or received"}]}), "auth"),
-        ((500, {"errors": [{"error_number": 1800, "error": "connect failure"}]}), "unreachable"),
-        ((500, {"errors": [{"error_number": 2017, "error": "Invalid job id specified"}]}), "unreachable"),
-        (hang_up, "unreachable"),
-    ],
-)
-async def test_a_bad_token_of_22_05_is_told_from_a_controller_that_is_away(probe: Any, kind: str) -> None:
-    given = {"GET /openapi/v3": (200, OLD), "DELETE": probe, "/jobs": (500, UNSPECIFIED)}
-    problem, there = await failing(given, lambda client: client.jobs())
-    assert problem.kind == kind
-    assert {sent.path for sent in there.of("DELETE", "")} == {"/slurm/v0.0.38/job/0?signal=CONT"}
-
-
-async def test_a_controller_that_hangs_up_during_a_submit_may_have_taken_it() -> None:
-    given = {
-        "GET /openapi/v3": (200, OLD),
-        "POST": (500, {"errors": [{"error_code": 5005, "error": "Zero Bytes were transmitted or received"}]}),
-        "DELETE": (500, {"errors": [{"error_number": 2017, "error": "Invalid job id specified"}]}),
-    }
-    problem, _there = await failing(given, submit)
-    assert problem.kind == "unknown-outcome"
 
 
 async def test_only_unknown_versions_are_refused_naming_both_sides() -> None:

