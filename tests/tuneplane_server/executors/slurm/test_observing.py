@@ -26,7 +26,7 @@ from tuneplane_server.domain.members import verdict_of
 from tuneplane_server.domain.phases import Phase
 from tuneplane_server.executors.port import Capabilities, ExecutorUnreachableError, Handle, LaunchPlan, PoolPlan
 from tuneplane_server.executors.slurm.executor import SlurmExecutor
-from tuneplane_server.executors.slurm.rest.models import SlurmError, SlurmJob
+from tuneplane_server.executors.slurm.rest.models import ErrorKind, SlurmError, SlurmJob
 
 TWO_POOLS = (PoolPlan("train", "h200", 2, 8), PoolPlan("rollout", "h200", 1, 4))
 
@@ -313,6 +313,37 @@ async def test_an_accounting_that_is_away_leaves_it_unknown(stage: Stage) -> Non
     stage.slurm.accounted = away
     stage.slurm.time.passed += 500
     assert (await stage.executor.observe(handle)).presence == "unknown"
+
+
+@pytest.mark.parametrize("kind", ["unreachable", "refused"])
+async def test_an_accounting_that_does_not_answer_hides_no_exit_that_was_seen(stage: Stage, kind: ErrorKind) -> None:
+    handle = await stage.launch()
+    stage.slurm.known.clear()
+
+    async def fails(**_query: object) -> None:
+        raise SlurmError(kind, "words", 7000)
+
+    stage.slurm.accounted = fails
+    stage.leave(rank_0__exit="3 1796040001 0\n")
+    seen = await stage.executor.observe(handle)
+    assert (seen.presence, seen.exit) == ("present", Exit(exit_code=3))
+    assert (await stage.executor.cleanup(handle)).value == "confirmed"
+    assert (await stage.executor.observe(handle)).presence == "absent"
+
+
+async def test_an_accounting_that_is_not_for_us_keeps_nothing_unknown(stage: Stage) -> None:
+    handle = await stage.launch()
+    stage.slurm.known.clear()
+
+    async def refuses(**_query: object) -> None:
+        raise SlurmError("refused", "Access/permission denied", 2002)
+
+    stage.slurm.accounted = refuses
+    assert (await stage.executor.observe(handle)).presence == "unknown"
+    stage.slurm.time.passed += 121
+    seen = await stage.executor.observe(handle)
+    assert seen.exit is not None
+    assert (seen.presence, seen.exit.cause) == ("absent", "slurm-job-lost")
 
 
 async def test_the_accounting_is_not_asked_at_every_look(stage: Stage) -> None:

@@ -167,16 +167,17 @@ class Clearing:
         if start is not None:  # a slurmctld that lost its state does not know what runs
             await asyncio.to_thread(start.tell)
             return CleanupState.UNKNOWN
-        if patience is None or await self._lookup.accounted(place, now=True) is not None:
+        if patience is None or await self._is_over_by_its_files(directory, intent):
             return CleanupState.CONFIRMED
-        return await self._by_its_files(directory, intent)
+        over = await self._lookup.accounted(place, now=True) is not None
+        return CleanupState.CONFIRMED if over else CleanupState.UNKNOWN
 
-    async def _by_its_files(self, directory: Path | None, intent: Intent | None) -> CleanupState:
+    async def _is_over_by_its_files(self, directory: Path | None, intent: Intent | None) -> bool:
         """The batch script saw every machine end, and Slurm has forgotten the job: nothing of it runs."""
         if directory is None or intent is None or not intent.nodes:
-            return CleanupState.UNKNOWN
+            return False
         left = await asyncio.to_thread(ending.read_left, directory, len(intent.nodes))
-        return CleanupState.CONFIRMED if len(left.exits) == len(intent.nodes) else CleanupState.UNKNOWN
+        return len(left.exits) == len(intent.nodes)
 
     async def _note_over(self, directory: Path | None) -> None:
         if directory is None:

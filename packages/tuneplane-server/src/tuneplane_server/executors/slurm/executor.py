@@ -202,16 +202,21 @@ class SlurmExecutor:
         return ending.ended(job, await self._left(place, handle), handle.nodes, place.gpus)
 
     async def _forgotten(self, place: Place, handle: Handle) -> Observation:
-        """slurmctld does not know it now: slurmdbd is asked, then what the batch script left, and then time."""
+        """slurmctld does not know it now: slurmdbd is asked, which says most, then what the batch script left, and then time."""
         patience = self._lookup.absent(place)
-        job = await self._lookup.accounted(place, now=patience is None)
-        if job is not None:
-            return await self._ended(place, handle, job)
         left = await self._left(place, handle)
         detail = f"Slurm does not know job {place.slurm_id} of this attempt"
         if left.over is not None:
             return Observation("absent", exit=Exit(absent=True), detail=detail)
         seen = ending.by_its_files(left, handle.nodes, detail)
+        try:
+            job = await self._lookup.accounted(place, now=patience is None)
+        except SlurmError as error:
+            if seen is None and error.kind != "refused":  # one that tells us nothing ever is none
+                raise
+            job = None
+        if job is not None:
+            return ending.ended(job, left, handle.nodes, place.gpus)
         if seen is not None:
             return seen
         if patience is not None:
