@@ -166,7 +166,7 @@ async def test_the_answer_is_lost_and_the_job_has_ended_and_is_only_in_the_accou
 
     def forget() -> None:
         slurm.accounting = [
-            replace(job, states=frozenset({"FAILED"}), exit_code=1, comment="", source="accounting")
+            replace(job, states=frozenset({"FAILED"}), exit_code=1, comment="", source="accounting", nodes=("n0",))
             for job in slurm.known.values()
         ]
         slurm.known.clear()
@@ -335,6 +335,31 @@ async def test_a_refusal_names_the_setting_to_change(
     assert f"Slurm's words ({code})" in refused.value.data["detail"]
     slurm.away = SlurmError("unreachable", "refused")
     assert await an_executor(slurm, tmp_path).cleanup(PLANNED) is CleanupState.CONFIRMED
+
+
+async def test_a_refusal_whose_answer_is_lost_is_a_refusal(slurm: MemorySlurm, tmp_path: Path) -> None:
+    plan = a_plan(tmp_path)
+    executor = an_executor(slurm, tmp_path)
+
+    def refused() -> None:
+        slurm.set(17, "FAILED", reason="BadConstraints", exit_code=1)  # Slurm keeps a record of what it refused
+        raise DROPPED
+
+    slurm.after_submit = refused
+    with pytest.raises(LaunchRefusedError) as met:
+        await executor.launch(plan)
+    assert met.value.reason == "slurm-refused"
+    assert "BadConstraints" in met.value.data["detail"]
+    intent = read_intent(directory_of(plan))
+    assert intent is not None
+    assert intent.outcome == "not-submitted"
+
+
+async def test_a_record_of_a_refusal_does_not_stand_for_the_job(slurm: MemorySlurm, tmp_path: Path) -> None:
+    plan = a_plan(tmp_path)
+    slurm.after_submit = raising(DROPPED)
+    slurm.add(a_namesake(), states=frozenset({"FAILED"}))
+    assert (await an_executor(slurm, tmp_path).launch(plan)).data["id"] == 18
 
 
 async def test_a_limit_on_submits_delays_and_the_next_try_is_made_at_once(slurm: MemorySlurm, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from tuneplane_server.executors.port import (
     LaunchPlan,
     LaunchRefusedError,
 )
+from tuneplane_server.executors.slurm import states
 from tuneplane_server.executors.slurm.errors import UNREACHABLE, launch_error, said, unreachable
 from tuneplane_server.executors.slurm.handles import DIRECTORY, Attempt, Place, make_handle
 from tuneplane_server.executors.slurm.intents import (
@@ -138,12 +139,17 @@ class SlurmLauncher:
         return intent
 
     async def _found(self, plan: LaunchPlan, directory: Path, intent: Intent) -> Intent | None:
+        """Raises as a launch does, when Slurm cannot be asked, and when what it has is a record of its refusal."""
         try:
             job = await self._lookup.found_by_name(plan.job_id, plan.attempt, intent.first)
         except SlurmError as error:
             raise unreachable(error) from error
         if job is None:
             return None
+        if states.was_refused(job):
+            refusal = SlurmError("refused", states.words_of(job).text)
+            await asyncio.to_thread(answer, directory, intent, "not-submitted", None, said(refusal))
+            raise launch_error(refusal)
         log.info("found the job of a submit that nobody saw the answer of", job=plan.job_id, slurm=job[0].leader_id)
         return await asyncio.to_thread(answer, directory, intent, "submitted", job[0].leader_id)
 

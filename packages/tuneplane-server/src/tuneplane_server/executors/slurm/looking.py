@@ -208,12 +208,12 @@ class Lookup:
         self._absent.pop(place.key, None)
 
     async def found_by_name(self, job_id: str, attempt: int, since: float) -> Job | None:
-        """The job of a submit nobody saw the answer of: the oldest that has its name and comment and is not older than the first
-        try (Unix seconds), by whoever knows it. Raises SlurmError."""
+        """The job of a submit nobody saw the answer of: the oldest that is called so and is not older than the first try (Unix
+        seconds), by whoever knows it; the record of a refusal only when there is nothing else. Raises SlurmError."""
         earliest = datetime.fromtimestamp(since, UTC) - CLOCKS_APART
         place = Place(job_id, attempt)
         jobs = [job for job in await self.jobs(place, fresh=True) if _not_before(job, earliest)]
-        return jobs[0] if jobs else await self._accounted(place, earliest)
+        return min(jobs, key=states.was_refused) if jobs else await self._accounted(place, earliest)
 
     async def _accounted(self, place: Place, since: datetime | None) -> Job | None:
         name = name_of(*place.key)

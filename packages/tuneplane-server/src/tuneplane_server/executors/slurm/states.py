@@ -73,6 +73,11 @@ def is_over(components: Sequence[SlurmJob]) -> bool:
     return all(_has_ended(job.states) for job in components)
 
 
+def was_refused(components: Sequence[SlurmJob]) -> bool:
+    """Whether this is only what Slurm keeps of a submit that it refused: a job that FAILED before it had anything."""
+    return all("FAILED" in job.states and job.started_at is None and not job.nodes for job in components)
+
+
 def words_of(components: Sequence[SlurmJob]) -> Words:
     """For example `Slurm job 17: RUNNING`, `Slurm job 18: CANCELLED+COMPLETING (NodeDown)`."""
     said = dict.fromkeys("+".join(sorted(job.states)) or "?" for job in components)
