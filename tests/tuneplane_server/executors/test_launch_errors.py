@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from tuneplane_node.engine import Engine, NodeError
 from tuneplane_server.domain.reasons import REASONS
 from tuneplane_server.executors.local import LocalExecutor
 from tuneplane_server.executors.port import (
+    CleanupState,
     ExecutorUnreachableError,
+    Handle,
     LaunchDelayedError,
     LaunchPlan,
     LaunchRefusedError,
@@ -54,6 +57,30 @@ async def test_five_ways_a_pull_fails_are_five_reasons(
     assert caught.value.reason == reason
     assert caught.value.data["image"] == "registry.example.org/x:1"
     assert "the engine's own words" in caught.value.data["detail"]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [("slurm/0000000000000000-1/0",), ("slurm/0000000000000000-1/0", "slurm/0000000000000000-1/1")],
+    ids=["one machine", "two machines"],
+)
+async def test_what_another_executor_was_about_to_launch_is_neither_started_nor_gone_here(
+    tmp_path: Path, nodes: tuple[str, ...]
+) -> None:
+    """TUNEPLANE_EXECUTOR was changed between its placement and the record of its launch: it may run there."""
+    asked: list[Any] = []
+
+    class RecordingEngine(Engine):
+        async def launch(self, request: Any) -> Any:
+            asked.append(request)
+            raise NodeError("name-conflict", name="tp-1")
+
+    executor = LocalExecutor(load_settings({"TUNEPLANE_STORAGE_ROOT": str(tmp_path)}), "test", RecordingEngine)
+    machines = tuple(MachinePlan(rank, node, (0,), None, None) for rank, node in enumerate(nodes))
+    with pytest.raises(ExecutorUnreachableError, match="TUNEPLANE_EXECUTOR"):
+        await executor.launch(replace(plan(tmp_path), machines=machines))
+    assert asked == []
+    assert await executor.cleanup(Handle("0" * 16, 1, nodes=nodes)) is CleanupState.UNKNOWN
 
 
 async def test_a_code_that_is_no_reason_is_a_failed_launch_with_the_engines_words(tmp_path: Path) -> None:

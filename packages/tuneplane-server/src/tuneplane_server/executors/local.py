@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -117,6 +117,9 @@ class LocalExecutor:
         return NodeFigures(node, seen.time, seen.figures, cards, runs, seen.problem)
 
     async def launch(self, plan: LaunchPlan) -> Handle:
+        if _are_counted(machine.node for machine in plan.machines):
+            # Another executor perhaps launched it, and nobody holds cards of this machine for it.
+            raise ExecutorUnreachableError(ELSEWHERE)
         (machine,) = plan.machines
         try:
             handle = await self._engine.launch(_request(plan, machine))
@@ -172,8 +175,7 @@ class LocalExecutor:
         changed those of before."""
         machines = handle.data.get("machines", ())
         others = bool(handle.data) and not (machines and isinstance(machines[0], str))
-        counted = any(map(is_counted, handle.nodes))  # by an executor with a queue of its own
-        return others or counted or handle.data.get("instance", self._instance) != self._instance
+        return others or _are_counted(handle.nodes) or handle.data.get("instance", self._instance) != self._instance
 
     async def _launched(self, handle: Handle) -> list[RuntimeHandle]:
         """What a launch, of which nobody saw the end, may have made: found by its labels in every runtime ever used."""
@@ -257,6 +259,11 @@ def free_port(seed: str) -> int:
                 continue
             return port
     raise LaunchDelayedError("launch-failed", {"detail": "every port from 20000 to 29999 is taken on this machine"})
+
+
+def _are_counted(nodes: Iterable[str]) -> bool:
+    """Whether an executor with a queue of its own was given them."""
+    return any(map(is_counted, nodes))
 
 
 def _where(handle: Handle) -> RuntimeHandle | None:
