@@ -282,6 +282,17 @@ async def test_a_job_that_was_only_out_of_sight_begins_anew(stage: Stage) -> Non
     assert (await stage.executor.observe(handle)).presence == "unknown"
 
 
+async def test_an_absence_that_nobody_asked_about_for_long_begins_anew(stage: Stage) -> None:
+    handle = await stage.launch()
+    stage.slurm.known.clear()
+    assert (await stage.executor.observe(handle)).presence == "unknown"
+    stage.slurm.time.passed += 100_000  # another console looks after it
+    other = replace(handle, attempt=2)
+    assert (await stage.executor.observe(other)).presence == "unknown"
+    assert list(stage.executor._lookup._absent) == [(JOB, 2)]
+    assert (await stage.executor.observe(handle)).presence == "unknown"
+
+
 async def test_a_forgotten_job_is_looked_up_in_the_accounting(stage: Stage) -> None:
     handle = await stage.launch()
     stage.slurm.run(17)

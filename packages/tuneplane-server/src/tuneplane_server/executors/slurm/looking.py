@@ -30,6 +30,7 @@ KEPT_SHARE, MOST_KEPT_SECONDS = 4.0, 30.0
 AWAY_SECONDS = 2.0  # how long a Slurm that did not answer is not asked again by looks that can wait
 ACCOUNTING_SECONDS = 15.0  # how often slurmdbd is asked for a job that it did not know
 ACCOUNTING_AT_ONCE = 4
+MINDED_SECONDS = 1800.0  # how long an absence is remembered, at least, that nobody asks about
 CLOCKS_APART = timedelta(hours=1)  # of console and slurmctld, at the most
 
 type Job = tuple[SlurmJob, ...]  # its components, leader first
@@ -49,10 +50,12 @@ class Listing:
 
 @dataclass
 class _Absence:
-    """Since when a job is in no answer, when that was made sure of last, and when slurmdbd was asked for it last (monotonic)."""
+    """Since when a job is in no answer, when that was made sure of last, when somebody minded last, and when slurmdbd was asked for it
+    last (monotonic)."""
 
     since: float
     sure: float
+    minded: float
     accounting_asked: float = field(default=float("-inf"))
 
 
@@ -200,9 +203,17 @@ class Lookup:
     def absent(self, place: Place) -> float | None:
         """Note that the job is nowhere. None: for so long now that it is gone; else for how many seconds it must be so further."""
         now = self._clock()
-        absence = self._absent.setdefault(place.key, _Absence(now, now))
+        self._forget_unminded(now)
+        absence = self._absent.setdefault(place.key, _Absence(now, now, now))
+        absence.minded = now
         gone = absence.sure > absence.since and absence.sure - absence.since >= self._lost_after
         return None if gone else max(absence.since + self._lost_after - now, 0.0)
+
+    def _forget_unminded(self, now: float) -> None:
+        """Another console may have seen the end of a job. What was absent long ago says nothing of now."""
+        kept = max(2 * self._lost_after, MINDED_SECONDS)
+        for key in [key for key, absence in self._absent.items() if now - absence.minded > kept]:
+            del self._absent[key]
 
     def forget(self, place: Place) -> None:
         self._absent.pop(place.key, None)
