@@ -362,6 +362,23 @@ async def test_a_record_of_a_refusal_does_not_stand_for_the_job(slurm: MemorySlu
     assert (await an_executor(slurm, tmp_path).launch(plan)).data["id"] == 18
 
 
+async def test_a_refusal_says_nothing_of_an_earlier_try(slurm: MemorySlurm, tmp_path: Path) -> None:
+    plan = a_plan(tmp_path)
+    executor = an_executor(slurm, tmp_path)
+    slurm.before_submit = raising(DROPPED)
+    with pytest.raises(ExecutorUnreachableError):
+        await executor.launch(plan)
+    slurm.time.passed += launching.UNKNOWN_SECONDS
+    slurm.before_submit = raising(SlurmError("refused", "words", 2014))
+    with pytest.raises(LaunchRefusedError):
+        await executor.launch(plan)
+    slurm.away = SlurmError("unreachable", "words")
+    assert await executor.cleanup(PLANNED) is CleanupState.UNKNOWN
+    slurm.away = None
+    slurm.time.passed += launching.UNKNOWN_SECONDS
+    assert await executor.cleanup(PLANNED) is CleanupState.CONFIRMED
+
+
 async def test_a_limit_on_submits_delays_and_the_next_try_is_made_at_once(slurm: MemorySlurm, tmp_path: Path) -> None:
     plan = a_plan(tmp_path)
     slurm.before_submit = raising(SlurmError("refused", "limit", 2050))

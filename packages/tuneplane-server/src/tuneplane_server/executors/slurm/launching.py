@@ -30,6 +30,7 @@ from tuneplane_server.executors.slurm.handles import DIRECTORY, Attempt, Place, 
 from tuneplane_server.executors.slurm.intents import (
     OVER_FILE,
     Intent,
+    Outcome,
     answer,
     begin,
     make_directory,
@@ -148,7 +149,8 @@ class SlurmLauncher:
             return None
         if states.was_refused(job):
             refusal = SlurmError("refused", states.words_of(job).text)
-            await asyncio.to_thread(answer, directory, intent, "not-submitted", None, said(refusal))
+            outcome: Outcome = "not-submitted" if intent.n == 1 else "unknown"  # perhaps it is not of this try
+            await asyncio.to_thread(answer, directory, intent, outcome, None, said(refusal))
             raise launch_error(refusal)
         log.info("found the job of a submit that nobody saw the answer of", job=plan.job_id, slurm=job[0].leader_id)
         return await asyncio.to_thread(answer, directory, intent, "submitted", job[0].leader_id)
@@ -181,7 +183,8 @@ class SlurmLauncher:
         try:
             slurm_id = await self._client.submit(submission)
         except SlurmError as error:
-            known = await self._not_answered(plan, directory, intent, error)
+            certain = last is None or last.outcome != "unknown"
+            known = await self._not_answered(plan, directory, intent, error, certain=certain)
         else:
             known = await self._write_answer(plan, directory, intent, slurm_id)
         finally:
@@ -202,9 +205,13 @@ class SlurmLauncher:
             self._listings.forget()
         raise LaunchDelayedError("launch-failed", {"detail": OVER_MEANWHILE})
 
-    async def _not_answered(self, plan: LaunchPlan, directory: Path, intent: Intent, error: SlurmError) -> Intent:
+    async def _not_answered(
+        self, plan: LaunchPlan, directory: Path, intent: Intent, error: SlurmError, *, certain: bool
+    ) -> Intent:
+        """`certain`: no earlier try may have come into Slurm. Else a refusal of this one does not settle the attempt."""
         if error.kind != "unknown-outcome":
-            await asyncio.to_thread(answer, directory, intent, "not-submitted", None, said(error))
+            outcome: Outcome = "not-submitted" if certain else "unknown"
+            await asyncio.to_thread(answer, directory, intent, outcome, None, said(error))
             raise launch_error(error) from error
         log.warning("nobody knows whether Slurm took a job", job=plan.job_id, why=said(error))
         found = await self._found(plan, directory, intent)
