@@ -107,6 +107,12 @@ async def test_a_job_that_does_not_end_is_told_to_whoever_asked(stage: Stage, mo
     assert await stage.executor.cleanup(handle) is CleanupState.PENDING
 
 
+def test_who_waits_asks_ever_more_rarely() -> None:
+    pauses = [clearing.polls_apart(polls) for polls in range(100)]
+    assert (pauses[0], pauses[4], pauses[-1]) == (1.0, 2.0, 5.0)
+    assert pauses == sorted(pauses)
+
+
 # --- cleanup --------------------------------------------------------------------------------------------------------
 
 

@@ -39,6 +39,8 @@ from tuneplane_server.executors.slurm.states import Stage
 log = structlog.get_logger(__name__)
 
 POLL_SECONDS = 1.0
+# Whoever waits asks ever more rarely, up to so many times that: dozens wait at once, and slurmctld limits how often it is asked.
+MOST_POLLS_APART, POLLS_TO_DOUBLE = 5.0, 4
 # Beyond a grace: Slurm has one of its own between SIGTERM and SIGKILL (KillWait, 30 s as a rule), and clears up after that.
 WAIT_SECONDS = 90.0
 # After it has been told to end: a cleanup that takes longer is taken up again by whoever asked for it.
@@ -256,7 +258,7 @@ class Clearing:
 
     async def _await_end(self, place: Place, jobs: Iterable[Job], seconds: float) -> End:
         """What Slurm says of these within that time."""
-        waiting, forgotten = [job[0].leader_id for job in jobs], False
+        waiting, forgotten, polls = [job[0].leader_id for job in jobs], False, 0
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -266,10 +268,16 @@ class Clearing:
                         waiting = [item for item, job in found.items() if job is not None and not states.is_over(job)]
                         if not waiting:
                             return End.FORGOTTEN if forgotten else End.OVER
-                        await asyncio.sleep(self.poll_seconds)
+                        await asyncio.sleep(self.poll_seconds * polls_apart(polls))
+                        polls += 1
             return End.NONE
         finally:
             self.listings.forget()
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
+
+
+def polls_apart(polls: int) -> float:
+    """How many times the shortest pause is made after so many of them."""
+    return min(1 + polls / POLLS_TO_DOUBLE, MOST_POLLS_APART)
