@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from tuneplane_server.executors.slurm.rest import tokens
+from tuneplane_server.executors.slurm.rest.client import SlurmClient
 from tuneplane_server.executors.slurm.rest.tokens import MAX_TOKEN, Token, TokenError, expires_at, issued_at
 
 
@@ -61,3 +65,27 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_token_shows_nothing_of_itself() -> None:
     assert "secret" not in repr(Token("secret"))
     assert Token(lambda: ["from", "elsewhere"][0]).read() == "from"
+
+
+async def test_a_file_system_that_does_not_answer_holds_up_no_other_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, reads, begun, answers = tmp_path / "token", [], threading.Event(), threading.Event()
+
+    def hangs(path: Path) -> str:
+        reads.append(path)
+        begun.set()
+        answers.wait(60)
+        return "token"
+
+    monkeypatch.setattr(tokens, "_file", hangs)
+    client = SlurmClient("http://127.0.0.1:1", "tester", file, total_seconds=0.2)
+    try:
+        calls = [client.jobs(), client.health(), client.cancel(7)]
+        problems = await asyncio.gather(*calls, return_exceptions=True)
+        assert {str(each) for each in problems} == {f"auth: the token file {file} could not be read within 0.2 s"}
+        assert await asyncio.to_thread(begun.wait, 60)
+        assert reads == [file]
+    finally:
+        answers.set()
+        await client.close()

@@ -112,7 +112,7 @@ class SlurmClient:
                 await self._call("GET", f"{shape.prefix}/partitions")
         except _AwayError as problem:
             answer, up = problem.answer, False
-        token = self._transport.read_token()
+        token = await self._transport.read_token()
         return Health(release(answer.body), shape.version, up, expires_at(token), issued_at(token))
 
     async def submit(self, job: Submission) -> int:
@@ -227,12 +227,12 @@ class SlurmClient:
     ) -> Answer:
         """The answer when all is well, SlurmError else. A token that is not taken is read again, once, and tried if it is another.
         Nothing is sent a second time that may have made a job the first time."""
-        token = self._transport.read_token()
+        token = await self._transport.read_token()
         answer = await self._transport.call(method, path, token=token, body=body, params=params, changes=changes)
         makes = method == "POST"
         verdict = await self._verdict(answer, token, makes=makes)
         if verdict == "auth":
-            renewed = self._transport.read_token()
+            renewed = await self._transport.read_token()
             if renewed == token:
                 raise _not_accepted(answer, token)
             token = renewed

@@ -15,7 +15,7 @@ _NOT_FOUND = 404
 
 async def offered_versions(transport: Transport) -> frozenset[str]:
     """Every version in which the server takes jobs, also unknown ones. Raises SlurmError `auth` or `unreachable`."""
-    token = transport.read_token()
+    token = await transport.read_token()
     document = await transport.call("GET", "/openapi/v3", token=token)
     verdict = outcomes.verdict(document)
     if verdict == "auth":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import json
@@ -33,12 +34,18 @@ class Token:
             text = self._source if isinstance(self._source, str) else self._source()
         text = text.strip().removeprefix("SLURM_JWT=").strip()
         if not text:
-            raise TokenError(f"{self._named()} is empty")
+            raise TokenError(f"{self.name} is empty")
         if not text.isascii() or not text.isprintable() or " " in text:
-            raise TokenError(f"{self._named()} holds more than one token or something else than a token")
+            raise TokenError(f"{self.name} holds more than one token or something else than a token")
         return text
 
-    def _named(self) -> str:
+    async def read_beside(self) -> str:
+        """The same without holding up the loop: a file may lie on a file system that does not answer."""
+        return await asyncio.to_thread(self.read)
+
+    @property
+    def name(self) -> str:
+        """For people."""
         return f"the token file {self._source}" if isinstance(self._source, Path) else "the token"
 
 

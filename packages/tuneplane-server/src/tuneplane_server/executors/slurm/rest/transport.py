@@ -68,6 +68,7 @@ class Transport:
         self._connect = connect_seconds
         self._max_answer = max_answer
         self._client: httpx2.AsyncClient | None = None
+        self._reading: asyncio.Task[str] | None = None
 
     async def call(
         self,
@@ -100,14 +101,22 @@ class Transport:
         except _TooLargeError:
             raise SlurmError(lost, f"{self._place()} answers with more than {self._max_answer} bytes") from None
 
-    def read_token(self) -> str:
-        """The token of now. Raises SlurmError `auth`."""
+    async def read_token(self) -> str:
+        """The token of now. Raises SlurmError `auth`, also when its file system does not answer: one read waits for that, not many."""
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._token.read_beside(), name="read Slurm's token")
+            self._reading.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
-            return self._token.read()
+            async with asyncio.timeout(self._total):
+                return await asyncio.shield(self._reading)
+        except TimeoutError:
+            raise SlurmError("auth", f"{self._token.name} could not be read within {self._total:g} s") from None
         except TokenError as problem:
             raise SlurmError("auth", str(problem)) from None
 
     async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
         if self._client is not None:
             await self._client.aclose()
             self._client = None
