@@ -29,7 +29,8 @@ PRUNE_EVERY = timedelta(hours=1)
 # from those who wait for it.
 AT_A_LOOK = 250
 BATCH = 25  # machines of one lease and one transaction, which takes some tens of milliseconds then
-CALLS = 8  # of one batch beside each other
+# Batches, and calls of each, beside each other: to measure is in no hurry, and all of it at once would be in everybody's way.
+BATCHES, CALLS = 3, 4
 CALL_SECONDS = 15.0
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _PRUNE = "-"
@@ -60,6 +61,7 @@ class Sampler:
         self._problems: dict[str, str] = {}
         self._measured: dict[str, datetime] = {}
         self._rests = Rests()
+        self._turns = asyncio.Semaphore(BATCHES)
 
     async def due(self) -> Sequence[Work]:
         """The batches that were not measured for the longest time, and now and then what has become too old."""
@@ -83,12 +85,12 @@ class Sampler:
         if work.item is None:
             await self._prune()
             return
-        slots = asyncio.Semaphore(CALLS)
         names: tuple[str, ...] = work.item.names
-        now = self._clock.now()
-        self._measured |= dict.fromkeys(names, now)
-        seen = [moment for moment in await asyncio.gather(*(self._ask(name, slots) for name in names)) if moment]
-        await self._figures.record(*seen)
+        async with self._turns:
+            slots = asyncio.Semaphore(CALLS)
+            self._measured |= dict.fromkeys(names, self._clock.now())
+            seen = [moment for moment in await asyncio.gather(*(self._ask(name, slots) for name in names)) if moment]
+            await self._figures.record(*seen)
 
     async def failed(self, work: Work, lease: Lease, error: Exception) -> None:
         """The loop has logged it; a machine has no row to show it on."""

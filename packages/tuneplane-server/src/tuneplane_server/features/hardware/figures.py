@@ -49,12 +49,16 @@ class HardwareFigures:
 
     def __init__(self, database: Database, clock: Clock, fresh: timedelta) -> None:
         self._database, self._clock, self.fresh = database, clock, fresh
+        self._recording = asyncio.Lock()
 
     # --- writing --------------------------------------------------------------------------------------------------
 
     async def record(self, *seen: NodeFigures) -> None:
-        """Store one moment of each of these nodes, all in one transaction."""
-        await recording.record(self._database, self._clock, seen)
+        """Store one moment of each of these nodes, all in one transaction. One after the other: threads that encode beside each other
+        would share the interpreter's lock with the event loop, which got as little of it as each of them.
+        """
+        async with self._recording:
+            await recording.record(self._database, self._clock, seen)
 
     async def prune(self, keep: timedelta) -> int:
         """Delete what nodes used longer ago; what runs used goes with the runs. A bounded piece; how much it was."""

@@ -21,7 +21,7 @@ from tuneplane_server.features.nodes.views import NodeList, NodeView, node_view,
 from tuneplane_server.services import Services
 from tuneplane_server.web.problems import not_found, refused
 
-AT_ONCE = 25  # nodes
+AT_ONCE = 100  # nodes
 router = APIRouter(prefix="/api/v1/nodes", tags=["nodes"])
 
 
