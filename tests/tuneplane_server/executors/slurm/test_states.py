@@ -42,7 +42,8 @@ STAGES = {
     "BOOT_FAIL": Stage.ENDED,
     "DEADLINE": Stage.ENDED,
     "OUT_OF_MEMORY": Stage.ENDED,
-    "REVOKED": Stage.ENDED,
+    "REVOKED": Stage.RUNNING,
+    "CANCELLED+REVOKED": Stage.RUNNING,
     "FAILED+LAUNCH_FAILED": Stage.ENDED,
     "FAILED+RECONFIG_FAIL": Stage.ENDED,
     "COMPLETED+UPDATE_DB": Stage.ENDED,
@@ -59,7 +60,6 @@ STAGES = {
 }
 CAUSES = {
     "CANCELLED": "slurm-cancelled",
-    "REVOKED": "slurm-cancelled",
     "TIMEOUT": "slurm-time-limit",
     "DEADLINE": "deadline-exceeded",
     "NODE_FAIL": "node-lost",

@@ -20,7 +20,9 @@ _REQUEUES = frozenset({"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"
 _CLEARING = frozenset({"COMPLETING", "STAGE_OUT"})
 _PREPARING = frozenset({"CONFIGURING", "POWER_UP_NODE"})
 _WAITING = frozenset({"PENDING", "RESV_DEL_HOLD"})
-_RUNNING = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING"})
+# Another cluster of a federation has taken the job: what this one says beside it ends nothing.
+_ELSEWHERE = "REVOKED"
+_RUNNING = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", _ELSEWHERE})
 # How a job ended -> the code of the reason table that says so; None: its exit code says it. What is told first counts most.
 _ENDS: dict[str, str | None] = {
     "NODE_FAIL": "node-lost",
@@ -30,7 +32,6 @@ _ENDS: dict[str, str | None] = {
     "PREEMPTED": "preempted",
     "TIMEOUT": "slurm-time-limit",
     "DEADLINE": "deadline-exceeded",
-    "REVOKED": "slurm-cancelled",
     "LAUNCH_FAILED": "launch-failed",
     "CANCELLED": "slurm-cancelled",
     "FAILED": None,
@@ -169,7 +170,7 @@ def _stage(job: SlurmJob) -> Stage:
 
 
 def _has_ended(states: frozenset[str]) -> bool:
-    if states & (_CLEARING | _REQUEUES):
+    if states & (_CLEARING | _REQUEUES) or _ELSEWHERE in states:
         return False
     return any(word in _ENDS and word not in _FLAGS_OF_ENDS for word in states)
 
