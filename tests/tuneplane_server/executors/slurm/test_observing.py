@@ -269,6 +269,19 @@ async def test_a_job_that_slurm_lost_is_lost_when_it_is_absent_twice_past_the_gr
     assert seen.exit == Exit(absent=True, cause="slurm-job-lost", detail=seen.detail)
 
 
+async def test_a_job_that_slurm_lost_and_that_gives_signs_of_life_is_not_lost(stage: Stage) -> None:
+    handle = await stage.launch()
+    stage.slurm.known.clear()
+    stage.leave(started="17\n", beat="0\n")
+    assert (await stage.executor.observe(handle)).presence == "unknown"
+    stage.slurm.time.passed += 121
+    seen = await stage.executor.observe(handle)
+    assert seen.presence == "unknown"
+    assert "signs of life" in seen.detail
+    os.utime(directory_of(stage.plan) / "beat", (0, 0))
+    assert (await stage.executor.observe(handle)).presence == "absent"
+
+
 async def test_a_job_that_was_only_out_of_sight_begins_anew(stage: Stage) -> None:
     handle = await stage.launch()
     hidden = dict(stage.slurm.known)

@@ -28,6 +28,7 @@ from tuneplane_server.executors.slurm.cards import node_infos
 from tuneplane_server.executors.slurm.checking import findings
 from tuneplane_server.executors.slurm.clearing import Clearing
 from tuneplane_server.executors.slurm.clusters import ClusterFacts
+from tuneplane_server.executors.slurm.earlier import living_start
 from tuneplane_server.executors.slurm.errors import explained, unreachable
 from tuneplane_server.executors.slurm.handles import (
     ELSEWHERE,
@@ -222,6 +223,8 @@ class SlurmExecutor:
         if patience is not None:
             text = f"{detail}; it counts as lost when that is still so in {patience:.0f} s"
             return Observation("unknown", detail=text)
+        if await asyncio.to_thread(living_start, place.directory, place.slurm_id) is not None:
+            return Observation("unknown", detail=f"{detail}, but it still gives signs of life")
         return Observation(
             "absent", exit=Exit(absent=True, cause="slurm-job-lost", detail=detail), detail=detail, output=left.output
         )
