@@ -57,6 +57,11 @@ def test_every_value_in_a_sentence_is_given_by_every_sign(entry: ReasonEntry) ->
         assert named <= GIVEN
 
 
+def test_a_start_that_took_too_long_names_the_setting_that_gives_it_longer() -> None:
+    """Slurm may power machines up first, for as long as its ResumeTimeout says."""
+    assert "TUNEPLANE_START_TIMEOUT_SECONDS" in REASONS["start-timeout"].hint
+
+
 def test_each_way_to_end_means_one_reason() -> None:
     for field in ("signals", "exit_codes"):
         numbers = [number for entry in REASONS.values() for number in getattr(entry, field)]

@@ -112,7 +112,9 @@ ENTRIES = (
         "start-timeout",
         "infra",
         N_("the run did not start within {seconds} seconds"),
-        N_("the node may be overloaded or still pulling the image; see the run's events"),
+        N_(
+            "the node may be overloaded, still pulling the image, or still being powered up; see the run's events. Where it needs longer, set TUNEPLANE_START_TIMEOUT_SECONDS higher"
+        ),
         retry=True,
     ),
 )
