@@ -43,7 +43,6 @@ def check(context: AdmissionContext) -> Iterator[Refusal]:
             )
 
 
-
 def _placed(context: AdmissionContext, refusal: Refusal, field: str) -> Refusal:
     return replace(refusal, field=field, hint=_said(context, refusal.hint))
 
