@@ -28,7 +28,7 @@ TARGETS = {
 }
 ROUND_SECONDS = 2.0
 IN_FLIGHT = 6  # more would only queue for the processor of a small machine
-CALM_SECONDS = 300.0
+CALM_SECONDS = 600.0  # a Slurm job that is started twice waits six minutes for a sign of the first start
 AMBUSH_SECONDS = 1.0
 
 

@@ -34,7 +34,7 @@ ALLOWED = {
     CURRENT: {"node-lost", "killed", "container-lost"},
     # Of Slurm. What its controller had not written down when it was killed is not known to it afterwards.
     # A start it has not written down it makes once more, and ends the job when that is refused on the node.
-    CONTROLLER: {"slurm-job-lost", "slurm-cancelled", "interrupted"},
+    CONTROLLER: {"slurm-job-lost", "slurm-cancelled", "interrupted", "runner-failed", "killed"},
     REST: set(),
 }
 
