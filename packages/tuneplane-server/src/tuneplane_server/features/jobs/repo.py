@@ -188,8 +188,8 @@ async def standings(session: AsyncSession, job_ids: Sequence[str]) -> dict[str, 
     query = select(JobRow.id, JobRow.attempt, JobRow.phase, JobRow.cleanup, JobRow.handle.is_not(None))
     for start in range(0, len(job_ids), JOBS_AT_ONCE):
         some = query.where(JobRow.id.in_(job_ids[start : start + JOBS_AT_ONCE]))
-        for job_id, *standing in await session.execute(some):
-            found[job_id] = Standing(*standing)
+        for job_id, attempt, phase, cleanup, launched in await session.execute(some):
+            found[job_id] = Standing(attempt, phase, cleanup, launched)
     return found
 
 
