@@ -126,3 +126,13 @@ def test_a_try_of_another_console_is_left_and_anything_else_in_its_place_is_not(
     assert begin(directory, intent)
     assert not begin(directory, replace(intent, at=6.0))
     assert read_intent(directory) == intent
+
+
+def test_of_many_tries_the_last_ones_are_kept(directory: Path) -> None:
+    last = intents.KEPT_TRIES + 3
+    for n in range(1, last + 1):
+        assert begin(directory, Intent(n=n, at=float(n), first=1.0, nodes=("slurm/a-1/0",), gpus=8, runtime="oci"))
+    assert len(list(directory.glob("intent-*.json"))) == intents.KEPT_TRIES
+    found = read_intent(directory)
+    assert found is not None
+    assert (found.n, found.first) == (last, 1.0)

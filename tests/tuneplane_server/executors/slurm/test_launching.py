@@ -483,3 +483,14 @@ async def cut_off(slurm: MemorySlurm, root: Path, plan: LaunchPlan) -> None:
 
 def a_namesake() -> Submission:
     return Submission(NAME, COMMENT, "#!/bin/sh\n", (Component(1),), {}, "/", "/dev/null")
+
+
+async def test_what_was_placed_on_machines_before_the_setting_was_changed_is_not_submitted(
+    slurm: MemorySlurm, tmp_path: Path
+) -> None:
+    plan = a_plan(tmp_path)
+    placed = replace(plan, machines=tuple(replace(machine, node="box-3") for machine in plan.machines))
+    with pytest.raises(ExecutorUnreachableError, match="TUNEPLANE_EXECUTOR"):
+        await an_executor(slurm, tmp_path).launch(placed)
+    assert slurm.known == {}
+    assert read_intent(directory_of(plan)) is None

@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 MOST_BYTES = 64 * 1024
+# Tries that are kept. A run may wait for days for a Slurm that takes no more jobs; of two consoles one would have to sleep through
+# all of these to make a try that was made already.
+KEPT_TRIES = 64
 STOP_FILE, KILL_FILE, OVER_FILE = "stop.json", "kill.json", "over.json"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME = re.compile(r"intent-([1-9][0-9]{0,4})\.json", re.ASCII)
@@ -72,6 +75,7 @@ def begin(directory: Path, intent: Intent) -> bool:
     finally:
         draft.unlink()
     if made:
+        _drop_old(directory, intent.n - KEPT_TRIES)
         _sync(directory)
     return made
 
@@ -205,6 +209,12 @@ def _numbers(directory: Path) -> list[int]:
     except FileNotFoundError:
         return []
     return [int(match[1]) for entry, match in found if entry.stat(follow_symlinks=False).st_uid in makers]
+
+
+def _drop_old(directory: Path, newest: int) -> None:
+    for n in _numbers(directory):
+        if n <= newest:
+            _file(directory, n).unlink(missing_ok=True)
 
 
 def _read(directory: Path, n: int) -> Intent:

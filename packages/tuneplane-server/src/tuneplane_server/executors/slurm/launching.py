@@ -17,6 +17,7 @@ from typing import Protocol
 import structlog
 
 from tuneplane_server.clock import Clock
+from tuneplane_server.domain.own_queue import is_counted
 from tuneplane_server.executors.port import (
     ExecutorUnreachableError,
     Handle,
@@ -26,7 +27,7 @@ from tuneplane_server.executors.port import (
 )
 from tuneplane_server.executors.slurm import states
 from tuneplane_server.executors.slurm.errors import UNREACHABLE, launch_error, said, unreachable
-from tuneplane_server.executors.slurm.handles import DIRECTORY, Attempt, Place, make_handle
+from tuneplane_server.executors.slurm.handles import DIRECTORY, ELSEWHERE, Attempt, Place, make_handle
 from tuneplane_server.executors.slurm.intents import (
     OVER_FILE,
     Intent,
@@ -88,6 +89,8 @@ class SlurmLauncher:
 
     async def launch(self, plan: LaunchPlan) -> Handle:
         """As the port's. Who stops waiting does not cut a submit off from its answer."""
+        if not any(is_counted(machine.node) for machine in plan.machines):
+            raise ExecutorUnreachableError(ELSEWHERE, UNREACHABLE)  # placed before the setting was changed
         directory = plan.capsule.parent / DIRECTORY
         try:
             intent = await self._launch(plan, directory)
