@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +25,14 @@ from tests.tuneplane_server.executors.slurm.memory import (
 from tuneplane_server.domain.classify import Exit
 from tuneplane_server.domain.members import verdict_of
 from tuneplane_server.domain.phases import Phase
-from tuneplane_server.executors.port import Capabilities, ExecutorUnreachableError, Handle, LaunchPlan, PoolPlan
+from tuneplane_server.executors.port import (
+    Capabilities,
+    CleanupState,
+    ExecutorUnreachableError,
+    Handle,
+    LaunchPlan,
+    PoolPlan,
+)
 from tuneplane_server.executors.slurm.executor import SlurmExecutor
 from tuneplane_server.executors.slurm.rest.models import ErrorKind, SlurmError, SlurmJob
 
@@ -171,6 +179,55 @@ async def test_a_job_that_ended_when_slurm_warned_it_of_its_limit(
     assert (seen.exit.cause, seen.exit.exit_code) == (cause, code)
 
 
+async def test_a_job_that_ended_before_its_script_began_could_not_be_started(stage: Stage) -> None:
+    """slurmd refuses a job whose number it has had, or whose prolog fails, and Slurm cancels what it may not requeue."""
+    handle = await stage.launch()
+    stage.slurm.run(17)
+    stage.slurm.set(17, "CANCELLED", ended_at=stage.slurm.time.now() + timedelta(seconds=1))
+    seen = await stage.executor.observe(handle)
+    assert seen.exit is not None
+    assert (seen.exit.cause, seen.exit.exit_code) == ("launch-failed", None)
+    assert "before its script began; unless somebody ended it in Slurm, the log of slurmd on n00" in seen.exit.detail
+    stage.leave(started="17\n")
+    seen = await stage.executor.observe(handle)
+    assert seen.exit is not None
+    assert seen.exit.cause == "slurm-cancelled"
+
+
+async def test_the_end_of_a_second_start_is_not_meant_for_the_first_one(stage: Stage) -> None:
+    """A node refuses a start that a slurmctld makes again because it has lost the first one, and the job is cancelled for it."""
+    handle = await stage.launch()
+    stage.leave(started="17\n", rank_0__exit="143 1796040001 0\n")
+    began = stage.slurm.time.now().timestamp() - 6
+    os.utime(directory_of(stage.plan) / "started", (began, began))
+    stage.slurm.run(17)
+    stage.slurm.set(17, "CANCELLED", ended_at=stage.slurm.time.now())
+    assert (await stage.executor.observe(handle)).exit == Exit(exit_code=143, signal=15)
+
+
+async def test_a_job_that_slurm_calls_running_long_after_its_end_is_ended_there(stage: Stage) -> None:
+    """As a slurmctld does that was killed before it wrote the end down."""
+    handle = await stage.launch()
+    stage.slurm.run(17)
+    stage.leave(started="17\n", rank_0__exit="3 1796040000 0\n")
+    assert (await stage.executor.observe(handle)).running
+    assert stage.slurm.cancelled == []
+    old = (directory_of(stage.plan) / "rank-0.exit").stat().st_mtime - 121
+    os.utime(directory_of(stage.plan) / "rank-0.exit", (old, old))
+    assert (await stage.executor.observe(handle)).running  # its files were looked at a moment ago
+    runner = hold(stage.plan.capsule.parent / "spool" / "rank-0" / "claim")
+    stage.slurm.time.passed += 20
+    assert (await stage.executor.observe(handle)).running
+    assert stage.slurm.cancelled == []
+    os.close(runner)
+    stage.slurm.time.passed += 20
+    assert (await stage.executor.observe(handle)).running  # until Slurm says that nothing of it is left
+    await stage.slurm.is_cancelled(17)
+    ended = datetime.fromtimestamp(1796040000 + 121, UTC)
+    stage.slurm.set(17, "CANCELLED", started_at=ended - timedelta(seconds=125), ended_at=ended)
+    assert (await stage.executor.observe(handle)).exit == Exit(exit_code=3)
+
+
 # --- several machines -----------------------------------------------------------------------------------------------
 
 
@@ -280,6 +337,32 @@ async def test_a_job_that_slurm_lost_and_that_gives_signs_of_life_is_not_lost(st
     assert "signs of life" in seen.detail
     os.utime(directory_of(stage.plan) / "beat", (0, 0))
     assert (await stage.executor.observe(handle)).presence == "absent"
+
+
+def hold(claim: Path) -> int:
+    """As a runner does as long as it lives; the open file."""
+    claim.parent.mkdir(parents=True)
+    fd = os.open(claim, os.O_RDWR | os.O_CREAT)
+    os.write(fd, b"{}")
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    return fd
+
+
+async def test_a_job_that_slurm_lost_is_not_over_as_long_as_a_runner_lives(stage: Stage) -> None:
+    """Its srun was killed, or the script with it."""
+    handle = await stage.launch()
+    stage.slurm.known.clear()
+    stage.leave(started="17\n", beat="0\n", rank_0__exit="137 1796040000 0\n")
+    os.utime(directory_of(stage.plan) / "beat", (0, 0))
+    runner = hold(stage.plan.capsule.parent / "spool" / "rank-0" / "claim")
+    assert (await stage.executor.observe(handle)).presence == "unknown"
+    assert await stage.executor.cleanup(handle) is CleanupState.UNKNOWN
+    stage.slurm.time.passed += 121
+    assert (await stage.executor.observe(handle)).presence == "unknown"
+    os.close(runner)
+    seen = await stage.executor.observe(handle)
+    assert (seen.presence, seen.exit) == ("present", Exit(exit_code=137, signal=9))
+    assert await stage.executor.cleanup(handle) is CleanupState.CONFIRMED
 
 
 async def test_a_job_that_was_only_out_of_sight_begins_anew(stage: Stage) -> None:

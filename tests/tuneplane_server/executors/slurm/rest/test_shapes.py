@@ -237,7 +237,7 @@ def test_22_05_is_asked_in_plain_numbers() -> None:
     assert body["job"] == {
         "name": "tp-a-1-0", "comment": "tuneplane a 1", "nodes": 2, "tasks": 2, "tasks_per_node": 1, "gres": "gpu:h200:8",
         "signal": "TERM@60", "no_requeue": True, "current_working_directory": "/storage/a", "standard_output": "/storage/a/job.out",
-        "environment": {"PATH": "/usr/bin:/bin", "SECRET": "hush"},
+        "open_mode": "append", "environment": {"PATH": "/usr/bin:/bin", "SECRET": "hush"},
     }  # fmt: skip
 
 
@@ -252,7 +252,7 @@ def test_newer_ones_are_asked_in_wrapped_numbers_and_never_for_gres(version: str
         "memory_per_node": number(1000), "tres_per_node": "gres/gpu:h200:8", "time_limit": number(30), "nice": 5, "qos": "high",
         "partition": "gpu", "kill_warning_signal": "TERM", "kill_warning_delay": number(60), "requeue": False,
         "current_working_directory": "/storage/a", "standard_output": "/storage/a/job.out",
-        "environment": ["PATH=/usr/bin:/bin", "SECRET=hush"],
+        "open_mode": ["APPEND"], "environment": ["PATH=/usr/bin:/bin", "SECRET=hush"],
     }  # fmt: skip
 
 

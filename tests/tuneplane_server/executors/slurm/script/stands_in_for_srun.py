@@ -40,6 +40,9 @@ def main() -> int:
                 arguments, env={**environment, "SLURM_NODEID": str(index), "SLURMD_NODENAME": name}, check=True
             )
         return 0
+    if "STAND_REFUSES" in os.environ:
+        print("srun: error: Unable to confirm allocation for job 700: Job is pending execution", file=sys.stderr)
+        return 1
     environment["SLURMD_NODENAME"] = options.get("--nodelist", "n0")
     wanted = options.get("--gres", "none").rpartition(":")[2]
     given = int(os.environ.get("STAND_GPUS", wanted if wanted.isdigit() else "0"))

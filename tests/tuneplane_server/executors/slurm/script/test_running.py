@@ -187,9 +187,32 @@ def test_a_step_whose_end_nobody_saw_counts_as_killed(job: Job) -> None:
     job.wait_for(job.slurm / "step-0.pid")
     keeper, step = map(int, (job.slurm / "step-0.pid").read_text().split())
     os.kill(keeper, signal.SIGKILL)
+    os.kill(step, signal.SIGTERM)
     assert script.wait(60) == 137, job.output
     assert job.codes() == [137]
-    os.kill(step, signal.SIGTERM)
+
+
+def test_a_step_whose_keeper_is_gone_runs_on(job: Job) -> None:
+    job.body(waits(job))
+    script = job.start()
+    job.wait_for(job.root / "out" / "running-0")
+    job.wait_for(job.slurm / "step-0.pid")
+    (job.slurm / "beat").unlink(missing_ok=True)
+    os.kill(int((job.slurm / "step-0.pid").read_text().split()[0]), signal.SIGKILL)
+    job.wait_for(job.slurm / "beat")  # every ten looks
+    assert not (job.slurm / "rank-0.exit").exists()
+    script.terminate()
+    assert script.wait(60) == 137, job.output
+    assert (job.root / "out" / "told-0").read_text() == "stop\n"
+
+
+@in_both_shells
+def test_a_machine_that_got_no_step_was_not_launched(job: Job) -> None:
+    """As of a slurmctld that was killed before it wrote down that the job runs."""
+    job.body("exit 0\n")
+    assert job.run(STAND_REFUSES="1") == 78
+    assert "TUNEPLANE-BOOTSTRAP: launch-failed: srun: error: Unable to confirm allocation for job 700" in job.output
+    assert job.codes() == [78]
 
 
 def test_a_step_that_srun_gave_up_is_no_success(job: Job) -> None:

@@ -179,7 +179,7 @@ class Clearing:
         if directory is None or intent is None or not intent.nodes:
             return False
         left = await asyncio.to_thread(ending.read_left, directory, len(intent.nodes))
-        return len(left.exits) == len(intent.nodes)
+        return len(left.exits) == len(intent.nodes) and not left.alive
 
     async def _note_over(self, directory: Path | None) -> None:
         if directory is None:

@@ -6,6 +6,8 @@ says of the job is true of that start only: ending it ends nothing of the first,
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import secrets
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import structlog
 
+from tuneplane.runner.claim import CLAIM_FILE
 from tuneplane_server.executors.slurm.intents import read_intent, tail
 from tuneplane_server.executors.slurm.looking import Job
 from tuneplane_server.executors.slurm.script import exit_file, parse_exit
@@ -36,6 +39,8 @@ class Start:
 
     def is_gone(self) -> bool:
         """Whether it saw all its machines end, or gives no sign of life any more. Raises OSError."""
+        if runner_lives(self.directory, self.machines):
+            return False
         if all(self._has_ended(rank) for rank in range(self.machines)):
             return True
         now = _now(self.directory)
@@ -58,9 +63,33 @@ class Start:
         return parse_exit(tail(self.directory / exit_file(rank), _EXIT_BYTES)) is not None
 
 
+def runner_lives(directory: Path, machines: int) -> bool:
+    """Whether the runner of a machine is seen to live, whatever was seen of srun, which may end before it does. `directory`: `slurm/`."""
+    spool = directory.with_name("spool")
+    return any(_is_locked(spool / f"rank-{rank}" / CLAIM_FILE) for rank in range(machines))
+
+
+def silent_since_end(directory: Path, machines: int) -> float | None:
+    """For how many seconds all machines have been seen to have ended, by the clock that stamps files; None as long as they have not.
+    Raises OSError."""
+    ends = []
+    for rank in range(machines):
+        if parse_exit(tail(directory / exit_file(rank), _EXIT_BYTES)) is None:
+            return None
+        ends.append(_stamp(directory / exit_file(rank)))
+    if not ends or runner_lives(directory, machines):
+        return None
+    return _now(directory) - max(end or 0.0 for end in ends)
+
+
+def begun_at(directory: Path) -> float | None:
+    """When a start of the batch script took the attempt (Unix seconds); None: none has."""
+    return _stamp(directory / STARTED_FILE)
+
+
 def start_beside(directory: Path | None, job: Job) -> Start | None:
     """The start that lives beside what Slurm says of the job. None: there is none, or what Slurm says is said of it."""
-    began = None if directory is None else _stamp(directory / STARTED_FILE)
+    began = None if directory is None else begun_at(directory)
     if began is None:
         return None
     said = job[0].started_at if all(part.nodes for part in job) else None
@@ -76,6 +105,24 @@ def living_start(directory: Path | None, slurm_id: int | None) -> Start | None:
     intent = read_intent(directory)
     found = Start(directory, 1 if intent is None else max(1, len(intent.nodes)))
     return None if found.is_gone() else found
+
+
+def _is_locked(claim: Path) -> bool:
+    """A runner locks its claim as long as it lives (runner/claim.py). Not everywhere do locks reach other machines: then nothing is
+    seen. An empty one is not looked at, since whoever is about to take it must find it free."""
+    try:
+        fd = os.open(claim, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        if not os.fstat(fd).st_size:
+            return False
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in (errno.EWOULDBLOCK, errno.EACCES)
+    finally:
+        os.close(fd)
+    return False
 
 
 def _now(directory: Path) -> float:

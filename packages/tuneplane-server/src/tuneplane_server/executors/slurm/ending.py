@@ -12,6 +12,7 @@ from tuneplane_server.domain.classify import Exit
 from tuneplane_server.domain.members import MemberEnd
 from tuneplane_server.executors.port import Observation
 from tuneplane_server.executors.slurm import states
+from tuneplane_server.executors.slurm.earlier import CLOCKS_APART_SECONDS, begun_at, runner_lives
 from tuneplane_server.executors.slurm.intents import KILL_FILE, OVER_FILE, STOP_FILE, read_intent, tail, time_of
 from tuneplane_server.executors.slurm.looking import Job
 from tuneplane_server.executors.slurm.script import MachineExit, exit_file, output_file, parse_exit
@@ -22,6 +23,8 @@ MEMBER_TAIL_BYTES = 8 * 1024
 NODES_FILE = "nodes"
 MISSING_FILE = "gpus-missing"  # why we ended it: an ended job does not always tell any more how many cards it had
 EARLY_SECONDS = 60  # Slurm may send its warning so much before it is due
+REFUSED_SECONDS = 60  # within which a node refuses a job
+LATE_SECONDS = 10  # after its last machine, a job has ended in Slurm as well
 _EXIT_BYTES, _MISSING_BYTES, _NODES_BYTES = 64, 200, 256 * 1024
 
 
@@ -29,7 +32,8 @@ _EXIT_BYTES, _MISSING_BYTES, _NODES_BYTES = 64, 200, 256 * 1024
 class Left:
     """What lies in `slurm/`. `exits`, `outputs`: by machine rank. `told`: when we first told it to stop, `killed`: when its grace was
     over, `over`: when it was proved to be over (Unix seconds). `missing`: what we had to say of its cards.
-    `warning`: as in the intent. `names`: the machines by rank, as the steps counted them; only of several."""
+    `warning`: as in the intent. `names`: the machines by rank, as the steps counted them; only of several.
+    `begun`: when a start of its batch script took the attempt; `unbegun`: none ever has. `alive`: a runner of it is seen to live."""
 
     exits: Mapping[int, MachineExit]
     outputs: Mapping[int, str]
@@ -40,6 +44,9 @@ class Left:
     missing: str = ""
     warning: int | None = None
     names: tuple[str, ...] = ()
+    begun: float | None = None
+    unbegun: bool = False
+    alive: bool = False
 
 
 NOTHING_LEFT = Left({}, {}, "", None, None, None)
@@ -54,6 +61,7 @@ def read_left(directory: Path, machines: int) -> Left:
         intent = None
     exits = {rank: found for rank in range(machines) if (found := _exit_of(directory, rank)) is not None}
     outputs: dict[int, str] = {}
+    begun = begun_at(directory)
     if machines > 1:
         outputs = {rank: tail(directory / output_file(rank), MEMBER_TAIL_BYTES) for rank in range(machines)}
     return Left(
@@ -66,6 +74,9 @@ def read_left(directory: Path, machines: int) -> Left:
         tail(directory / MISSING_FILE, _MISSING_BYTES).strip(),
         None if intent is None else intent.warning,
         _names(directory) if machines > 1 else (),
+        begun,
+        begun is None,
+        runner_lives(directory, machines),
     )
 
 
@@ -89,7 +100,7 @@ def ended(job: Job, left: Left, nodes: Sequence[str], gpus: int) -> Observation:
     missing = states.missing_gpus(job, gpus) or left.missing
     if missing:
         own = replace(own, cause="gpus-missing", detail=missing)
-    own = _with_limit(own, job, left)
+    own = _by_whom(_with_limit(own, job, left), job, left, len(nodes))
     return Observation(
         "present",
         exit=_with_first(own, left),
@@ -120,7 +131,7 @@ def requeued(job: Job, left: Left) -> Observation:
 
 def by_its_files(left: Left, nodes: Sequence[str], detail: str) -> Observation | None:
     """Of a job that nobody in Slurm knows any more: as the batch script saw every machine end. None when it did not."""
-    if not nodes or len(left.exits) < len(nodes):
+    if not nodes or len(left.exits) < len(nodes) or left.alive:
         return None
     end = _exit(left.exits[0])
     return Observation("present", exit=end, detail=detail, output=left.output, members=_members(end, left, nodes))
@@ -140,6 +151,28 @@ def _with_limit(end: Exit, job: Job, left: Left) -> Exit:
         return end
     detail = f"{states.words_of(job).text}; Slurm told it to end, {left.warning} s before its limit of {limit} min"
     return replace(end, cause="slurm-time-limit", detail=detail)
+
+
+def _by_whom(end: Exit, job: Job, left: Left, machines: int) -> Exit:
+    """What Slurm ends because a node refuses to start it is CANCELLED like what somebody ends."""
+    leader = job[0]
+    if end.cause != "slurm-cancelled" or leader.started_at is None:
+        return end
+    if left.exits and len(left.exits) == machines and _ended_before(leader.ended_at, left):
+        return replace(end, cause=None, detail="")  # it had ended by itself, and its end was lost (overdue.py)
+    if left.begun is not None and leader.started_at.timestamp() > left.begun + CLOCKS_APART_SECONDS:
+        return replace(end, cause=None, detail="")  # it was a second start; nobody meant the one that has the attempt
+    ran = None if leader.ended_at is None else leader.ended_at - leader.started_at
+    if not left.unbegun or ran is None or ran.total_seconds() > REFUSED_SECONDS:
+        return end
+    where = ", ".join(leader.nodes) or "its node"
+    detail = f"{states.words_of(job).text} before its script began; unless somebody ended it in Slurm, the log of slurmd on {where} says why"
+    return replace(end, cause="launch-failed", detail=detail)
+
+
+def _ended_before(at: datetime | None, left: Left) -> bool:
+    """Whether the last machine was seen to end before that: of a job that is cancelled, they end afterwards."""
+    return at is not None and max(found.ended_at for found in left.exits.values()) + LATE_SECONDS < at.timestamp()
 
 
 def _with_first(end: Exit, left: Left) -> Exit:

@@ -42,6 +42,7 @@ from tuneplane_server.executors.slurm.handles import (
 from tuneplane_server.executors.slurm.intents import read_intent, write_file
 from tuneplane_server.executors.slurm.launching import SlurmLauncher, handle_of
 from tuneplane_server.executors.slurm.looking import Job, Listings, Lookup
+from tuneplane_server.executors.slurm.overdue import Overdue
 from tuneplane_server.executors.slurm.pending import queued_of
 from tuneplane_server.executors.slurm.rest.client import SlurmClient
 from tuneplane_server.executors.slurm.rest.models import SlurmError
@@ -65,6 +66,7 @@ class SlurmExecutor:
         self.client, self.rules = client, rules
         self._listings = Listings(client, rules.slurm.user, rules.storage_root, monotonic)
         self._lookup = Lookup(client, self._listings, rules.slurm.lost_after, monotonic)
+        self._overdue = Overdue(rules.slurm.lost_after, monotonic)
         self._cluster = ClusterFacts(client, monotonic)
         self.launcher = SlurmLauncher(client, self._listings, self._lookup, self._cluster, rules, clock)
         self.clearing = Clearing(client, self._listings, self._lookup, rules.storage_root, clock, self.launcher)
@@ -175,9 +177,9 @@ class SlurmExecutor:
             return ending.requeued(job, await self._left(place, handle))
         if stage is Stage.ENDED:
             return await self._ended(place, handle, job)
-        return await self._alive(place, job, stage)
+        return await self._alive(place, job, stage, len(handle.nodes))
 
-    async def _alive(self, place: Place, job: Job, stage: Stage) -> Observation:
+    async def _alive(self, place: Place, job: Job, stage: Stage, machines: int) -> Observation:
         words, started_at = states.words_of(job), job[0].started_at
         if stage is Stage.QUEUED:
             places = (await self._listings.get()).places
@@ -189,6 +191,9 @@ class SlurmExecutor:
             log.warning("a job that got too few GPUs is ended", job=place.job_id, why=missing)
             assert place.directory is not None
             await asyncio.to_thread(write_file, place.directory, ending.MISSING_FILE, f"{missing}\n")
+            self.clearing.cancel_beside(job)
+        elif stage is Stage.RUNNING and await self._overdue.has_ended(place, machines):
+            log.warning("a job that Slurm takes for running has ended", job=place.job_id, slurm=job[0].leader_id)
             self.clearing.cancel_beside(job)
         return Observation(
             "present",

@@ -112,6 +112,11 @@ while :; do
   code=$?
   kill -0 "$step" 2>/dev/null || break
 done
+# It never got a step, for example of a slurmctld that has lost its newest state and takes this job for one that waits.
+if [ "$code" -ne 0 ] && [ ! -e "../spool/rank-$rank/claim" ]; then
+  said=$(grep -E '^srun: (error|fatal): (Unable to (create|confirm)|Task launch for|Application launch failed)' "$output" 2>/dev/null | tail -n 1)
+  [ -z "$said" ] || { printf 'TUNEPLANE-BOOTSTRAP: launch-failed: %s\n' "$said" >&2; code=@EXIT@; }
+fi
 # srun says 0 as well when it gave up waiting for a step that Slurm kills.
 [ "$code" -ne 0 ] || ! grep -q '^srun: error: Timed out waiting for job step' "$output" 2>/dev/null || code=137
 told=0
@@ -173,8 +178,10 @@ ended() {
   code=137
   if [ ! -e "rank-$1.exit" ]; then
     if [ -e "step-$1.pid" ]; then
-      read -r keeper_pid _ <"step-$1.pid"
+      read -r keeper_pid step_pid <"step-$1.pid"
       ! kill -0 "$keeper_pid" 2>/dev/null || return 1
+      # Without its keeper a machine goes on; how it ended is then for the runner's own record to say.
+      [ -e "rank-$1.exit" ] || ! kill -0 "$step_pid" 2>/dev/null || return 1
     else
       [ "$ticks" -ge 60 ] || return 1
     fi
@@ -280,7 +287,13 @@ def _start(request: ScriptRequest, launcher: Launcher, many: bool) -> str:
         "OUTPUT": "rank-$rank.out" if many else OUTPUT_FILE,
         "REDIRECT": '>"rank-$rank.out" 2>&1 ' if many else "",
     }
-    return fill(_START, raw, MACHINES=request.machines, KEEPER=_KEEPER, MACHINE=launcher.machine)
+    return fill(
+        _START,
+        raw,
+        MACHINES=request.machines,
+        KEEPER=fill(_KEEPER, EXIT=RUNNER_EXIT_PLATFORM),
+        MACHINE=launcher.machine,
+    )
 
 
 def _watch(request: ScriptRequest) -> str:

@@ -37,6 +37,7 @@ class PlainShape(Shape):
             "no_requeue": True,  # not in its document; `requeue: false`, which is, it takes for true
             "current_working_directory": job.directory,
             "standard_output": job.output,
+            "open_mode": "append",  # a slurmctld that lost its newest state starts a job again
             "environment": dict(job.environment),
         }
         return {name: value for name, value in asked.items() if value is not None}

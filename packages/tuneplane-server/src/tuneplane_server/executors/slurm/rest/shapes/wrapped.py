@@ -40,6 +40,7 @@ class WrappedShape(Shape):
             "requeue": False,
             "current_working_directory": job.directory,
             "standard_output": job.output,
+            "open_mode": ["APPEND"],  # a slurmctld that lost its newest state starts a job again
             "environment": [f"{name}={value}" for name, value in job.environment.items()],
         }
         return {name: value for name, value in asked.items() if value is not None}
