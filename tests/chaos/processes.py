@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.services.process import ProcessId
 
 RUNNER, TRAINER, SUPERVISOR = "runner", "trainer", "supervisor"
+STEP = "step"  # of a Slurm job: srun on the batch host, and what waits for its exit code
 CHECK = "check"  # a Python that bootstrap.sh tries, or a digest it takes
 
 
@@ -73,6 +74,8 @@ def _named(process: ProcessId, command: bytes, environment: bytes) -> JobProcess
 
 
 def _kind(words: str, variables: dict[bytes, bytes]) -> str:
+    if "--kill-on-bad-exit" in words:
+        return STEP
     if "runner.pex" in words or "bootstrap.sh" in words:
         return RUNNER
     return TRAINER if b"TUNEPLANE_REPORT_DIR" in variables else CHECK  # only the runner sets that

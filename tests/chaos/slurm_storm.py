@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import random
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from tests.chaos.slurm_bench import SlurmBench
-from tests.chaos.storm import CALM_SECONDS, CONTROLLER, REST, Storm
+from tests.chaos.slurm_traces import excuses, traces
+from tests.chaos.storm import CONTROLLER, REST, Storm
 
 ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING"}
 DAEMONS = {CONTROLLER: "slurmctld", REST: "slurmrestd"}
+# A job that Slurm starts once more waits up to six minutes for a sign of its first start.
+FORGETTING_CALM_SECONDS = 600.0
 
 
 @dataclass
 class SlurmStorm(Storm):
-    """`daemon_hits`: kind of daemon -> when it was ended, for all runs that were there then. `forgetting`: the controller is killed as
-    well as stopped; then it does not know of its last seconds, gives numbers away twice, and some runs take minutes to be sure of.
+    """`forgetting`: the controller is killed as well as stopped; then it does not know of its last seconds, gives numbers away twice,
+    and some runs take minutes to be sure of. `killed`: when that was (Unix seconds). One that is stopped writes down all that it knows.
     """
 
     forgetting: bool = False
-    daemon_hits: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    killed: list[float] = field(default_factory=list)
     _mending: list[Future[None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.forgetting:
+            self.calm_seconds = FORGETTING_CALM_SECONDS
 
     @property
     def slurm_bench(self) -> SlurmBench:
@@ -32,7 +39,8 @@ class SlurmStorm(Storm):
         return self.bench
 
     def hits_of(self, run: str, attempt: int, nodes: tuple[str, ...]) -> set[str]:
-        return super().hits_of(run, attempt, nodes) | set(self.daemon_hits)
+        found = list(traces(self.bench.console.storage))
+        return super().hits_of(run, attempt, nodes) | excuses(found, run, attempt, self.killed)
 
     def _hitting(self, rng: random.Random, target: str) -> Callable[[], None]:
         if target not in DAEMONS:
@@ -46,7 +54,8 @@ class SlurmStorm(Storm):
         if not cluster.running(daemon):
             return self.note(f"no {daemon} to kill")
         self.note(f"{'SIGTERM' if gently else 'SIGKILL'} {daemon}, start after {pause:.2f} s")
-        self.daemon_hits[kind].append(time.time())
+        if kind == CONTROLLER and not gently:
+            self.killed.append(time.time())
         (cluster.stop if gently else cluster.kill)(daemon)
 
         def start() -> None:
@@ -60,11 +69,13 @@ class SlurmStorm(Storm):
         super().calm()
         # What a controller that was killed takes for running ends when it hears of its nodes.
         cluster = self.slurm_bench.cluster
-        cluster.wait("nothing is left in Slurm", lambda: not ALIVE.intersection(cluster.jobs().values()), CALM_SECONDS)
+        cluster.wait(
+            "nothing is left in Slurm", lambda: not ALIVE.intersection(cluster.jobs().values()), self.calm_seconds
+        )
 
     def _revive(self) -> None:
         for call in self._mending:
-            call.result(timeout=CALM_SECONDS)
+            call.result(timeout=self.calm_seconds)
         self._mending.clear()
         self.slurm_bench.cluster.wait("Slurm answers", self.slurm_bench.cluster.answers)
         super()._revive()

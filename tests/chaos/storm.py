@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from tests.chaos.bench import Bench, Submitted, Wanted, end_console
-from tests.chaos.processes import RUNNER, SUPERVISOR, TRAINER, JobProcess
+from tests.chaos.processes import RUNNER, STEP, SUPERVISOR, TRAINER, JobProcess
 from tests.chaos.witness import Witness
 from tests.e2e.harness import wait_until
 from tests.services.process import ProcessId
@@ -19,22 +19,25 @@ from tests.services.process import ProcessId
 CONSOLE, CONTAINER, DOCKERD = "console", "container", "dockerd"
 DAEMON, CABLE, CURRENT, CLOCK = "daemon", "cable", "current", "clock"  # of a node
 CONTROLLER, REST = "slurmctld", "slurmrestd"
+NUMBER = "a number that Slurm gave twice"
 TARGETS = {
     "process": ((CONSOLE, 3), (RUNNER, 3), (TRAINER, 3), (SUPERVISOR, 3)),
     "docker": ((CONSOLE, 3), (RUNNER, 2), (TRAINER, 3), (CONTAINER, 2)),
     "dockerd": ((CONSOLE, 3), (RUNNER, 2), (TRAINER, 3), (CONTAINER, 2), (DOCKERD, 3)),
-    "slurm": ((CONSOLE, 3), (RUNNER, 1), (TRAINER, 2), (CONTROLLER, 4), (REST, 4)),
+    "slurm": ((CONSOLE, 3), (RUNNER, 1), (TRAINER, 2), (STEP, 1), (CONTROLLER, 4), (REST, 4)),
     "cluster": ((CONSOLE, 2), (RUNNER, 1), (TRAINER, 2), (DAEMON, 4), (CABLE, 4), (CURRENT, 1), (CLOCK, 1)),
 }
 ROUND_SECONDS = 2.0
 IN_FLIGHT = 6  # more would only queue for the processor of a small machine
-CALM_SECONDS = 600.0  # a Slurm job that is started twice waits six minutes for a sign of the first start
+CALM_SECONDS = 300.0
 AMBUSH_SECONDS = 1.0
 
 
 @dataclass
 class Storm:
-    """`hits`: (run, attempt) -> kinds of its processes that were killed; `journal`: everything done, for a failure."""
+    """`hits`: (run, attempt) -> kinds of its processes that were killed; `journal`: everything done, for a failure;
+    `calm_seconds`: how long anything may take that has to come to an end by itself.
+    """
 
     bench: Bench
     witness: Witness
@@ -42,6 +45,7 @@ class Storm:
     seed: int
     hits: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     journal: list[str] = field(default_factory=list)
+    calm_seconds: float = CALM_SECONDS
 
     def __post_init__(self) -> None:
         self._began = time.monotonic()
@@ -57,15 +61,17 @@ class Storm:
             act()
         self._revive()
         for call in calls:
-            call.result(timeout=CALM_SECONDS)
-        wait_until("few enough runs are in flight", lambda: len(self.witness.unfinished()) <= IN_FLIGHT, CALM_SECONDS)
+            call.result(timeout=self.calm_seconds)
+        wait_until(
+            "few enough runs are in flight", lambda: len(self.witness.unfinished()) <= IN_FLIGHT, self.calm_seconds
+        )
 
     def calm(self) -> None:
         """Everything is up again and left alone until all has ended and been cleaned up."""
         self._revive()
         self._calls.shutdown(wait=True)
         known = {item.run for item in self.bench.submitted}
-        wait_until("every run has ended", lambda: known <= self._settled(), CALM_SECONDS)
+        wait_until("every run has ended", lambda: known <= self._settled(), self.calm_seconds)
 
     def hits_of(self, run: str, attempt: int, nodes: tuple[str, ...]) -> set[str]:
         """What of an attempt was hit that could end it. `nodes`: where it was placed."""

@@ -9,7 +9,8 @@ import pytest
 from tests.chaos.api import Api
 from tests.chaos.bench import Submitted, Wanted
 from tests.chaos.processes import RUNNER, SUPERVISOR, TRAINER
-from tests.chaos.storm import CABLE, CURRENT, DAEMON
+from tests.chaos.slurm_traces import Trace, excuses
+from tests.chaos.storm import CABLE, CONTROLLER, CURRENT, DAEMON, NUMBER
 from tests.chaos.verdict import Attempt, at_once, attempt_faults, event_faults
 from tests.chaos.witness import Witness
 
@@ -128,3 +129,25 @@ def test_two_attempts_at_once_are_seen_unless_the_first_was_given_up() -> None:
     assert list(at_once([attempt(**KILLED), later])) == []
     assert list(at_once([attempt(**LOST, alive=(1.0, 6.0)), later])) == []
     assert len(list(at_once([attempt(**KILLED, alive=(1.0, 6.0)), later]))) == 1
+
+
+def test_slurms_controller_excuses_what_it_had_when_it_was_killed_and_numbers_that_it_gave_twice() -> None:
+    traces = [
+        Trace("before", 1, 10.0, 20.0, frozenset({1})),
+        Trace("during", 1, 15.0, 40.0, frozenset({2, 3})),
+        Trace("after", 1, 31.0, 50.0, frozenset({3})),
+        Trace("after", 2, 51.0, float("inf"), frozenset({4})),
+    ]
+    assert excuses(traces, "before", 1, [30.0]) == set()
+    assert excuses(traces, "during", 1, [30.0]) == {CONTROLLER, NUMBER}
+    assert excuses(traces, "during", 1, []) == {NUMBER}
+    assert excuses(traces, "after", 1, [30.0]) == {NUMBER}
+    assert excuses(traces, "after", 2, [30.0]) == set()
+    assert excuses(traces, "after", 2, [30.0, 60.0]) == {CONTROLLER}
+    assert excuses(traces, "never given to Slurm", 1, [30.0]) == set()
+
+
+def test_a_run_that_slurm_lost_did_not_train_beside_its_next_attempt() -> None:
+    lost = attempt(phase="lost", reason="slurm-job-lost", alive=(1.0, 5.0))
+    assert list(at_once([lost, attempt(n=2, alive=(4.0, 6.0))]))
+    assert list(at_once([lost, attempt(n=2, alive=(5.5, 6.0))])) == []

@@ -11,15 +11,15 @@ from itertools import pairwise
 from typing import Any
 
 from tests.chaos.bench import Bench, Submitted
-from tests.chaos.processes import RUNNER, SUPERVISOR, TRAINER
-from tests.chaos.storm import CABLE, CONTAINER, CONTROLLER, CURRENT, DAEMON, REST, Storm
+from tests.chaos.processes import RUNNER, STEP, SUPERVISOR, TRAINER
+from tests.chaos.storm import CABLE, CONTAINER, CONTROLLER, CURRENT, DAEMON, NUMBER, Storm
 from tests.chaos.witness import TERMINAL
 from tests.e2e.harness import USER
 from tuneplane_server.domain.reasons import REASONS as REASON_TABLE
 
 LAB = "lab"  # the client's lab, and so the project
 # Given up unseen: it may have gone on for a while, and nobody listens to it.
-GIVEN_UP = {"node-lost", "slurm-job-lost"}
+GIVEN_UP = {"node-lost"}
 
 # Codes with which an attempt may end when this of it was killed. A supervisor may be killed before it has begun the job,
 # and what it forks looks like itself until it becomes the job.
@@ -32,10 +32,24 @@ ALLOWED = {
     DAEMON: {"node-lost"},
     CABLE: {"node-lost"},
     CURRENT: {"node-lost", "killed", "container-lost"},
-    # Of Slurm. What its controller had not written down when it was killed is not known to it afterwards.
-    # A start it has not written down it makes once more, and ends the job when that is refused on the node.
-    CONTROLLER: {"slurm-job-lost", "slurm-cancelled", "interrupted", "runner-failed", "killed"},
-    REST: set(),
+    # The batch script takes a machine for ended whose srun was killed; Slurm ends what is left of the job, by SIGTERM first.
+    STEP: {"killed", "interrupted"},
+    # Slurm's controller, killed while it had the attempt: what it had not written down it does not know afterwards.
+    CONTROLLER: {
+        "slurm-job-lost",  # the submit: no job, and no sign of life
+        "killed",  # the start: it has what a node reports of a job killed that it takes for one that waits, or does not know
+        "interrupted",  # the start: it makes it again, the node refuses that, and the first one is ended with the job
+        "slurm-cancelled",  # the same within seconds of the first start, when nothing shows that it was not somebody
+        "launch-failed",  # the start, before the trainer's: no step is given to a job that waits; or a start that the node refuses
+        "requeued",  # the start, and the first one was killed without a word before the second one came
+    },
+    # It forgot a job and gave its number to another one, so that what is done to one on a node is done to both.
+    NUMBER: {
+        "killed",
+        "interrupted",
+        "slurm-cancelled",
+        "launch-failed",  # a node refuses a number that it has had
+    },
 }
 
 
