@@ -290,3 +290,23 @@ async def test_a_round_takes_as_many_reads_for_many_runs_as_for_one(harness: Har
         counts.append(len([text for text in reads if text.lstrip().lower().startswith("select")]))
         await harness.put_live_jobs(ada, 50)
     assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("name", ["watchdog", "alerter"])
+async def test_cards_and_phases_are_looked_up_of_runs_in_which_nothing_may_have_moved_for_long_enough(
+    harness: Harness, ada: Principal, name: str
+) -> None:
+    reads: list[str] = []
+    engine = harness.services.database._reader.sync_engine
+    event.listen(engine, "before_cursor_execute", lambda *given: reads.append(given[2]))
+    job_id = await harness.running_job(ada)
+    await send(harness, job_id, metrics=[metric(1, {"train/loss": [0.5]})])
+
+    async def looked_up() -> set[str]:
+        reads.clear()
+        await harness.loop(name).role.due()
+        return {table for table in ("figure_series", "run_events") if any(table in text for text in reads)}
+
+    assert await looked_up() == set()
+    harness.time.pass_(61 * MINUTE)
+    assert await looked_up() == {"figure_series", "run_events"}

@@ -26,6 +26,7 @@ from tuneplane_server.domain.alerts import (
     AlertState,
     Effect,
     Facts,
+    Kind,
     MetricFact,
     Rule,
 )
@@ -51,6 +52,7 @@ ENDS_AT_ONCE = 5000
 PRUNE_EVERY = timedelta(hours=1)
 
 type Rules = Mapping[str, Rule]
+type States = Mapping[tuple[str, str], AlertStateRow]
 
 
 @dataclass(frozen=True)
@@ -86,13 +88,11 @@ class Alerter:
 
     async def due(self) -> Sequence[Work]:
         now = self._writer.now()
-        (defaults, own), known = await asyncio.gather(self._alerts.rules(), self._live.look())
-        live = [row for row in known if row.phase == Phase.RUNNING]
         since = now - FIRST_LOOK if self._looked is None else self._looked - OVERLAP
-        async with self._database.session() as session:
-            states = {(row.job_id, row.rule): row for row in await alert_repo.open_states(session)}
-            ended = await ended_since(session, since, ENDS_AT_ONCE)
-            told = {(row.job_id, row.rule) for row in await alert_repo.states(session, [job.id for job in ended])}
+        (defaults, own), known, (states, ended, told) = await asyncio.gather(
+            self._alerts.rules(), self._live.look(), self._noted(since)
+        )
+        live = [row for row in known if row.phase == Phase.RUNNING]
         found = await self._of_live(live, defaults, own, states, now)
         found += self._of_gone({row.id for row in live}, states)
         found += _of_ended(ended, defaults, own, told)
@@ -118,16 +118,24 @@ class Alerter:
 
     # --- looking --------------------------------------------------------------------------------------------------
 
+    async def _noted(self, since: datetime) -> tuple[States, Sequence[EndedJob], set[tuple[str, str]]]:
+        """What is pending or firing, the runs that have ended since, and what was told of those."""
+        async with self._database.session() as session:
+            states = {(row.job_id, row.rule): row for row in await alert_repo.open_states(session)}
+            ended = await ended_since(session, since, ENDS_AT_ONCE)
+            told = {(row.job_id, row.rule) for row in await alert_repo.states(session, [job.id for job in ended])}
+        return states, ended, told
+
     async def _of_live(
         self,
         live: Sequence[JobRow],
         defaults: Rules,
         own: Mapping[str, Rules],
-        states: Mapping[tuple[str, str], AlertStateRow],
+        states: States,
         now: datetime,
     ) -> list[Moves]:
         rules = {row.project_id: own.get(row.project_id, defaults) for row in live}
-        facts = await self._facts(live, rules)
+        facts = await self._facts(live, rules, states, now)
         open_of: defaultdict[str, list[AlertStateRow]] = defaultdict(list)
         for (job_id, _rule), state in states.items():
             open_of[job_id].append(state)
@@ -144,18 +152,27 @@ class Alerter:
                 found.append(Moves(_subject(row), row, moves))
         return found
 
-    async def _facts(self, live: Sequence[JobRow], rules: Mapping[str, Rules]) -> dict[str, Facts]:
+    async def _facts(
+        self, live: Sequence[JobRow], rules: Mapping[str, Rules], states: States, now: datetime
+    ) -> dict[str, Facts]:
         """What the enabled rules need, of all runs at once."""
         ids = [row.id for row in live]
-        names = sorted(
-            {rule.metric for mine in rules.values() for rule in mine.values() if rule.enabled and rule.metric}
-        )
+        enabled = [rule for mine in rules.values() for rule in mine.values() if rule.enabled]
+        names = sorted({rule.metric for rule in enabled if rule.metric})
         if not ids:
             return {}
         life = self._telemetry.life
-        newest, last, busy, idle = await asyncio.gather(
-            life.newest(ids, names), life.last(ids), life.busy_until(ids), self._figures.idle_cards(ids)
+        idling, silent = (alerts.least_minutes(enabled, kind) for kind in (Kind.GPU_IDLE, Kind.NO_PROGRESS))
+        told = {job_id for job_id, _rule in states}
+        # A run that began later than its rule looks back is not idle by it; of others it may be over what was told.
+        old = [row.id for row in live if row.id in told or _as_old(row.phase_since, idling, now)]
+        newest, last, idle = await asyncio.gather(
+            life.newest(ids, names), life.last(ids), self._figures.idle_cards(old)
         )
+        # A phase that reported itself excuses only what would else be so.
+        quiet = {job_id for job_id, when in last.items() if _as_old(when.metric, silent, now)}
+        quiet |= {job_id for (job_id, _attempt), cards in idle.items() if _as_old(cards.idle_since, idling, now)}
+        busy = await life.busy_until(sorted(quiet))
         facts = {}
         for row in live:
             key = (row.id, row.attempt)
@@ -175,7 +192,7 @@ class Alerter:
             )
         return facts
 
-    def _of_gone(self, live: set[str], states: Mapping[tuple[str, str], AlertStateRow]) -> list[Moves]:
+    def _of_gone(self, live: set[str], states: States) -> list[Moves]:
         """What was pending or firing of runs that do not run any more is over."""
         gone: defaultdict[str, list[AlertStateRow]] = defaultdict(list)
         for (job_id, _rule), state in states.items():
@@ -224,12 +241,18 @@ class Alerter:
 
 def _judged(rule: Rule, seen: AlertStateRow | None, facts: Facts, now: datetime) -> Move | None:
     """None when nothing changes."""
+    if seen is None and not rule.enabled:
+        return None
     before = state_of(seen)
     after, effect = alerts.step(rule, before, facts, now)
     if after == before and effect is None:
         return None
     data = after.data if effect is Effect.FIRED else before.data
     return Move(rule.name, rule.kind, seen, after, effect, data)
+
+
+def _as_old(time: datetime | None, minutes: float | None, now: datetime) -> bool:
+    return time is not None and minutes is not None and now - time >= timedelta(minutes=minutes)
 
 
 def _over(seen: AlertStateRow) -> Move:

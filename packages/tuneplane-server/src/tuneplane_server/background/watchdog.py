@@ -26,8 +26,8 @@ from tuneplane_server.domain.phases import Phase, StopCause
 from tuneplane_server.domain.transitions import Event
 from tuneplane_server.domain.watch import BadLoss, Beat, CardLoad, Sighting, Step, WatchPolicy
 from tuneplane_server.features.hardware.figures import HardwareFigures, IdleCards
+from tuneplane_server.features.ingest.repo import Heard
 from tuneplane_server.features.ingest.service import IngestService
-from tuneplane_server.features.ingest.tables import HeartbeatRow
 from tuneplane_server.features.jobs import repo
 from tuneplane_server.features.jobs.known import KnownJobs
 from tuneplane_server.features.jobs.tables import JobRow
@@ -58,7 +58,7 @@ class _Known:
     """What was read of all runs at once. `busy` and `idle`: only of those that have been quiet for long."""
 
     last: Mapping[str, Last]
-    beats: Mapping[Attempt, Sequence[HeartbeatRow]]
+    beats: Mapping[Attempt, Sequence[Heard]]
     worst: Mapping[Attempt, BadLoss]
     busy: Mapping[str, datetime]
     idle: Mapping[Attempt, IdleCards]
@@ -73,7 +73,7 @@ class _Memory:
     offsets: dict[Attempt, dict[int, deque[tuple[datetime, float]]]] = field(default_factory=dict)
     first_bad: dict[tuple[Attempt, int, str], int] = field(default_factory=dict)
 
-    def note_beat(self, beat: HeartbeatRow) -> None:
+    def note_beat(self, beat: Heard) -> None:
         """A heartbeat counts once, however often it is looked at."""
         kept = self.offsets.setdefault((beat.job_id, beat.attempt), {}).setdefault(
             beat.rank, deque(maxlen=OFFSETS_KEPT)
@@ -155,16 +155,16 @@ class Watchdog:
         ids = [row.id for row in rows]
         life = self._telemetry.life
         last, bad, heard = await asyncio.gather(life.last(ids), life.bad_losses(ids), self._ingest.heard_of(ids))
-        beats: dict[Attempt, list[HeartbeatRow]] = {}
+        beats: dict[Attempt, list[Heard]] = {}
         for beat in heard:
             beats.setdefault((beat.job_id, beat.attempt), []).append(beat)
             self._memory.note_beat(beat)
         self._memory.forget_others({(row.id, row.attempt) for row in rows}, bad)
         worst = self._worst(bad)
-        quiet = [row.id for row in rows if _quiet(last.get(row.id), policy, now)]
-        busy, idle = (
-            await asyncio.gather(life.busy_until(quiet), self._figures.idle_cards(quiet)) if quiet else ({}, {})
-        )
+        assert self._listening_since is not None
+        since = self._listening_since
+        quiet = [row.id for row in rows if _quiet(row, last.get(row.id), since, policy, now)]
+        busy, idle = await asyncio.gather(life.busy_until(quiet), self._figures.idle_cards(quiet))
         known = _Known(last, beats, worst, busy, idle)
         return [(row, self._sighting(row, known, free_gb)) for row in rows]
 
@@ -222,9 +222,11 @@ def _load(row: JobRow, idle: IdleCards | None) -> CardLoad | None:
     return None if idle is None or not held or idle.measured < held else CardLoad(idle.idle_since)
 
 
-def _quiet(last: Last | None, policy: WatchPolicy, now: datetime) -> bool:
-    """Whether it is worth asking for what phase the run has reported."""
-    if policy.stalled_minutes is None:
+def _quiet(row: JobRow, last: Last | None, listening_since: datetime, policy: WatchPolicy, now: datetime) -> bool:
+    """Whether it is worth asking for what phase the run has reported and what its cards do: without them it would be stalled."""
+    if policy.stalled_minutes is None or row.phase != Phase.RUNNING:
         return False
-    times = [] if last is None else [time for time in last[1:] if time is not None]
-    return not times or now - max(times) >= timedelta(minutes=policy.stalled_minutes)
+    times = [row.phase_since] if last is None else [row.phase_since, *(time for time in last[1:] if time is not None)]
+    if not any(item["type"] == watch.STALLED for item in row.conditions):
+        times.append(listening_since)
+    return now - max(times) >= timedelta(minutes=policy.stalled_minutes)

@@ -8,7 +8,7 @@ in the database: a restart, or another console, goes on where the last look ende
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -174,6 +174,11 @@ def ending(rule: Rule, phase: Phase, ended_at: datetime) -> bool:
     if not rule.enabled or wanted is None or (rule.set_at is not None and ended_at < rule.set_at):
         return False
     return phase is wanted or (wanted is Phase.FAILED and phase is LOST_TOO)
+
+
+def least_minutes(rules: Iterable[Rule], kind: Kind) -> float | None:
+    """How long at least what the enabled ones of a kind look for must have been so; None: nobody wants to know."""
+    return min((rule.minutes for rule in rules if rule.enabled and rule.kind is kind), default=None)
 
 
 def shown_already(kind: Kind, conditions: Collection[str]) -> bool:

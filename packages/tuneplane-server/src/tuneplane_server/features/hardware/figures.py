@@ -94,6 +94,8 @@ class HardwareFigures:
 
     async def idle_cards(self, job_ids: Sequence[str]) -> dict[tuple[str, int], IdleCards]:
         """(run, attempt) -> what its cards do, of those whose cards were measured a moment ago."""
+        if not job_ids:
+            return {}
         since = self._clock.now() - self.fresh
         async with self._database.session() as session:
             rows = await repo.cards_of_runs(session, job_ids, since)

@@ -10,6 +10,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from tuneplane_server.db.lists import among
 from tuneplane_server.features.hardware.tables import FigureBlockRow, FigureSeriesRow, GpuHoldRow
 
 NO_RUN = ""  # the node's own
@@ -101,15 +102,11 @@ class CardsOfRun(NamedTuple):
 async def cards_of_runs(session: AsyncSession, job_ids: Sequence[str], since: datetime) -> list[CardsOfRun]:
     """Of these runs' attempts, counting cards that were measured since. The database counts: of five hundred runs with eight cards
     each it would else bring four thousand rows, at every look of two roles."""
-    found: list[CardsOfRun] = []
     key = (_SERIES.c.job_id, _SERIES.c.attempt)
     working = func.count() - func.count(_SERIES.c.idle_since)
     query = select(*key, func.count(), working, func.max(_SERIES.c.idle_since)).group_by(*key)
-    query = query.where(_SERIES.c.part.like("gpu%"), _SERIES.c.seen_at >= since)
-    for start in range(0, len(job_ids), AT_ONCE):
-        some = query.where(_SERIES.c.job_id.in_(job_ids[start : start + AT_ONCE]))
-        found += [CardsOfRun(*row) for row in await session.execute(some)]
-    return found
+    mine = (among(session, _SERIES.c.job_id, job_ids), _SERIES.c.part.like("gpu%"), _SERIES.c.seen_at >= since)
+    return [CardsOfRun(*row) for row in await session.execute(query.where(*mine))]
 
 
 async def blocks(session: AsyncSession, series_id: int, *, thin: bool) -> list[tuple[int, bytes]]:

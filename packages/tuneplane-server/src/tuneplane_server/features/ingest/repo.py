@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from tuneplane_server.db.lists import among
 from tuneplane_server.features.ingest.tables import HeartbeatRow, IngestTokenRow
 
-RUNS_AT_ONCE = 500  # below every database's limit of parameters
+
+class Heard(NamedTuple):
+    """The newest heartbeat of a machine, as `HeartbeatRow` has it; of five hundred runs a role reads them again and again."""
+
+    job_id: str
+    attempt: int
+    rank: int
+    state: str
+    sent_at: float
+    received_at: datetime
+
+
+_HEARD = tuple(getattr(HeartbeatRow, name) for name in Heard._fields)
 
 
 async def tokens_by_id(session: AsyncSession, token_ids: Sequence[str]) -> dict[str, IngestTokenRow]:
@@ -58,13 +72,10 @@ async def heartbeats(session: AsyncSession, job_id: str, attempt: int) -> list[H
     return list(await session.scalars(query.order_by(HeartbeatRow.rank)))
 
 
-async def heartbeats_of(session: AsyncSession, job_ids: Sequence[str]) -> list[HeartbeatRow]:
+async def heartbeats_of(session: AsyncSession, job_ids: Sequence[str]) -> list[Heard]:
     """Of every attempt of these runs."""
-    rows: list[HeartbeatRow] = []
-    for start in range(0, len(job_ids), RUNS_AT_ONCE):
-        query = select(HeartbeatRow).where(HeartbeatRow.job_id.in_(job_ids[start : start + RUNS_AT_ONCE]))
-        rows += await session.scalars(query.order_by(HeartbeatRow.job_id, HeartbeatRow.rank))
-    return rows
+    query = select(*_HEARD).where(among(session, HeartbeatRow.job_id, job_ids))
+    return [Heard(*row) for row in await session.execute(query.order_by(HeartbeatRow.job_id, HeartbeatRow.rank))]
 
 
 async def forget(session: AsyncSession, job_id: str) -> None:

@@ -143,7 +143,7 @@ class IngestService:
         async with self._database.session() as session:
             return await repo.heartbeats(session, job_id, attempt)
 
-    async def heard_of(self, job_ids: Sequence[str]) -> list[HeartbeatRow]:
+    async def heard_of(self, job_ids: Sequence[str]) -> list[repo.Heard]:
         """The newest heartbeat of each machine of each attempt of these runs."""
         async with self._database.session() as session:
             return await repo.heartbeats_of(session, job_ids)

@@ -43,6 +43,8 @@ class SignsOfLife:
 
     async def busy_until(self, job_ids: Sequence[str]) -> dict[str, datetime]:
         """Run -> until when the phase that it reported last may be silent; only of runs that reported one with a bound."""
+        if not job_ids:
+            return {}
         async with self._database.session() as session:
             rows = await repo.newest_events(session, job_ids, PHASE_EVENT)
         return dict(_bounds((row.job_id, row.time, row.data) for row in rows))

@@ -8,9 +8,8 @@ from typing import NamedTuple
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from tuneplane_server.db.lists import among
 from tuneplane_server.features.telemetry.tables import MetricSeriesRow
-
-AT_ONCE = 500
 
 
 class Newest(NamedTuple):
@@ -32,9 +31,8 @@ async def newest(session: AsyncSession, job_ids: Sequence[str], names: Sequence[
     columns = (
         row.job_id, row.attempt, row.name, row.count, row.last_step, row.last_value, row.min_value, row.max_value,
     )  # fmt: skip
-    found: list[Newest] = []
-    for start in range(0, len(job_ids) if names else 0, AT_ONCE):
-        some = row.job_id.in_(job_ids[start : start + AT_ONCE])
-        query = select(*columns).where(some, row.rank == 0, row.name.in_(names)).order_by(row.attempt)
-        found += [Newest(*values) for values in await session.execute(query)]
-    return found
+    if not names:
+        return []
+    some = among(session, row.job_id, job_ids)
+    query = select(*columns).where(some, row.rank == 0, row.name.in_(names)).order_by(row.attempt)
+    return [Newest(*values) for values in await session.execute(query)]
