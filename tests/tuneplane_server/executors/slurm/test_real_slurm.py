@@ -12,7 +12,7 @@ import pytest
 
 from tests.services.slurm import SlurmCluster
 from tests.tuneplane_server.executors.slurm.fault_server import Fault, FaultServer, fault_server
-from tests.tuneplane_server.executors.slurm.real import SLURM_VERSIONS, Clusters, OnCluster
+from tests.tuneplane_server.executors.slurm.real import SLURM_VERSIONS, Clusters, OnCluster, directory_of
 from tuneplane_server.domain.slurm_choices import parse_partitions, parse_qos
 from tuneplane_server.executors.port import (
     CleanupState,
@@ -194,13 +194,30 @@ async def test_a_heterogeneous_job_is_one_attempt(place: OnCluster, executor: Sl
 
 
 async def test_somebody_ends_it_in_slurm(place: OnCluster, executor: SlurmExecutor) -> None:
-    handle = await executor.launch(place.plan(SLEEPS))
-    await seen(executor, handle, is_started)
+    plan = place.plan(SLEEPS)
+    handle = await executor.launch(plan)
+    # Slurm calls it RUNNING before its script has begun, and ended so early it could as well be one that the node refused.
+    await seen(executor, handle, lambda found: is_started(found) and (directory_of(plan) / "started").exists())
     place.cluster.run("scancel", str(handle.data["id"]))
     found = await seen(executor, handle, is_over)
     assert found.exit is not None
     assert found.exit.cause == "slurm-cancelled"
     assert str(handle.data["id"]) in found.exit.detail
+
+
+async def test_a_second_start_of_a_job_keeps_the_output_of_the_first_one(
+    place: OnCluster, executor: SlurmExecutor
+) -> None:
+    plan = place.plan("echo second start\n")
+    output = directory_of(plan) / "job.out"
+    output.parent.mkdir(mode=0o777)
+    output.parent.chmod(0o777)
+    output.write_text("first start\n")
+    output.chmod(0o666)
+    handle = await executor.launch(plan)
+    found = await seen(executor, handle, is_over)
+    assert found.output.startswith("first start\n"), found
+    assert "second start\n" in found.output
 
 
 async def test_slurm_puts_it_back_into_its_queue(place: OnCluster, executor: SlurmExecutor) -> None:
