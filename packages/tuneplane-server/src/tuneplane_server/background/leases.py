@@ -11,16 +11,20 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, literal, or_, select, true, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane_server.background.tables import LeaseRow
 from tuneplane_server.clock import Clock
 from tuneplane_server.db.engine import Database
+from tuneplane_server.db.lists import among, listed
 
 FORGOTTEN_AFTER = timedelta(days=1)  # rows of jobs that ended while they backed off
+_LEASES: Any = LeaseRow.__table__.c
+_NO_OBJECTS: Any = {"synchronize_session": False}  # that the session would have to keep in step
 BACKOFF_FIRST, BACKOFF_MOST = timedelta(seconds=1), timedelta(minutes=2)
 
 
@@ -54,41 +58,38 @@ class Leases:
         if not row_ids:
             return []
         now, token = self._clock.now(), secrets.token_hex(16)
-        statement = self._insert(LeaseRow).values(
-            [
-                {
-                    "role": role,
-                    "row_id": row_id,
-                    "owner": self._owner,
-                    "token": token,
-                    "expires_at": now + self.lifetime,
-                    "failures": 0,
-                    "not_before": None,
-                }
-                for row_id in row_ids
-            ]
-        )
+        same = {
+            "role": role, "owner": self._owner, "token": token, "expires_at": now + self.lifetime, "failures": 0,
+        }  # fmt: skip
         free = and_(LeaseRow.expires_at <= now, or_(LeaseRow.not_before.is_(None), LeaseRow.not_before <= now))
-        taken = {name: statement.excluded[name] for name in ("owner", "token", "expires_at", "not_before")}
-        upsert = statement.on_conflict_do_update(index_elements=["role", "row_id"], set_=taken, where=free)
         async with self._database.begin() as session:
-            rows = await session.execute(upsert.returning(LeaseRow.row_id, LeaseRow.failures))
-            return [Lease(role, row_id, token, failures) for row_id, failures in rows]
+            rows = listed(session, row_ids)
+            values = [literal(value, _LEASES[name].type) for name, value in same.items()]
+            # SQLite reads a join in ON CONFLICT unless the select has a WHERE.
+            statement = self._insert(LeaseRow).from_select(
+                ["row_id", *same], select(rows.c.value, *values).where(true())
+            )
+            taken = {name: statement.excluded[name] for name in ("owner", "token", "expires_at", "not_before")}
+            upsert = statement.on_conflict_do_update(index_elements=["role", "row_id"], set_=taken, where=free)
+            claimed = await session.execute(upsert.returning(LeaseRow.row_id, LeaseRow.failures))
+            return [Lease(role, row_id, token, failures) for row_id, failures in claimed]
 
     async def renew(self, leases: Sequence[Lease]) -> set[str]:
         """Extend leases of one role; returns the row ids that are still ours."""
         if not leases:
             return set()
         async with self._database.begin() as session:
-            statement = update(LeaseRow).where(_any_of(leases)).values(expires_at=self._clock.now() + self.lifetime)
-            return set(await session.scalars(statement.returning(LeaseRow.row_id)))
+            statement = (
+                update(LeaseRow).where(_any_of(session, leases)).values(expires_at=self._clock.now() + self.lifetime)
+            )
+            return set(await session.scalars(statement.returning(LeaseRow.row_id).execution_options(**_NO_OBJECTS)))
 
     async def release(self, leases: Iterable[Lease]) -> None:
         """Done with these rows for now: anybody may claim them at once, and their failures are forgotten."""
         held = list(leases)
         if held:
             async with self._database.begin() as session:
-                await session.execute(delete(LeaseRow).where(_any_of(held)))
+                await session.execute(delete(LeaseRow).where(_any_of(session, held)).execution_options(**_NO_OBJECTS))
 
     async def fail(self, lease: Lease) -> timedelta:
         """The handler failed: the row rests, longer each time, and nothing else waits for it. Returns how long."""
@@ -96,19 +97,23 @@ class Leases:
         now = self._clock.now()
         async with self._database.begin() as session:
             values = {"failures": lease.failures + 1, "not_before": now + rest, "expires_at": now}
-            await session.execute(update(LeaseRow).where(_any_of([lease])).values(**values))
+            await session.execute(update(LeaseRow).where(_is(lease)).values(**values))
         return rest
 
 
 async def still_held(session: AsyncSession, lease: Lease) -> bool:
     """Whether the lease is still ours, asked inside the transaction that writes; its row is locked until that ends."""
-    return (await session.scalar(select(LeaseRow.token).where(_any_of([lease])).with_for_update())) is not None
+    return (await session.scalar(select(LeaseRow.token).where(_is(lease)).with_for_update())) is not None
 
 
-def _any_of(leases: Sequence[Lease]) -> ColumnElement[bool]:
+def _is(lease: Lease) -> ColumnElement[bool]:
+    return and_(LeaseRow.role == lease.role, LeaseRow.row_id == lease.row_id, LeaseRow.token == lease.token)
+
+
+def _any_of(session: AsyncSession, leases: Sequence[Lease]) -> ColumnElement[bool]:
     """Leases of one role; tokens are random, so a token and a row id of different leases never meet."""
     return and_(
         LeaseRow.role == leases[0].role,
-        LeaseRow.row_id.in_([lease.row_id for lease in leases]),
-        LeaseRow.token.in_({lease.token for lease in leases}),
+        among(session, LeaseRow.row_id, [lease.row_id for lease in leases]),
+        among(session, LeaseRow.token, sorted({lease.token for lease in leases})),
     )

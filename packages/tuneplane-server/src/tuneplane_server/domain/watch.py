@@ -116,6 +116,8 @@ def judge(seen: Sighting, before: Mapping[str, Data], policy: WatchPolicy, now: 
 def steps(before: Mapping[str, Data], judgement: Judgement) -> list[Step]:
     """What makes the conditions as judged. One that is about something else now begins anew, with a new time."""
     made: list[Step] = []
+    if not before and not judgement.conditions:
+        return made
     for name in RULES:
         old, new = before.get(name), judgement.conditions.get(name)
         if old is not None and (new is None or _subject(name, old) != _subject(name, new)):
@@ -162,7 +164,7 @@ def _stalled(seen: Sighting, before: Data | None, policy: WatchPolicy, now: date
 
 def _rank_silent(seen: Sighting, before: Data | None, policy: WatchPolicy, now: datetime) -> Data | None:
     """Some machines of several are not heard while others are."""
-    if policy.silent_minutes is None or seen.running_since is None:
+    if policy.silent_minutes is None or seen.running_since is None or seen.machines <= 1:
         return None
     bound = timedelta(minutes=policy.silent_minutes)
     last = _last_heard(seen, seen.running_since)
