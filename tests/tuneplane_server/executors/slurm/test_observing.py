@@ -194,6 +194,16 @@ async def test_a_job_that_ended_before_its_script_began_could_not_be_started(sta
     assert seen.exit.cause == "slurm-cancelled"
 
 
+async def test_a_job_that_was_cancelled_while_it_waited_was_ended_by_somebody(stage: Stage) -> None:
+    """Slurm says of it that it began when it ended."""
+    handle = await stage.launch()
+    now = stage.slurm.time.now()
+    stage.slurm.set(17, "CANCELLED", started_at=now, ended_at=now)
+    seen = await stage.executor.observe(handle)
+    assert seen.exit is not None
+    assert seen.exit.cause == "slurm-cancelled"
+
+
 async def test_the_end_of_a_second_start_is_not_meant_for_the_first_one(stage: Stage) -> None:
     """A node refuses a start that a slurmctld makes again because it has lost the first one, and the job is cancelled for it."""
     handle = await stage.launch()

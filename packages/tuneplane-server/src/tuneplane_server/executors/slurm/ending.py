@@ -156,16 +156,18 @@ def _with_limit(end: Exit, job: Job, left: Left) -> Exit:
 def _by_whom(end: Exit, job: Job, left: Left, machines: int) -> Exit:
     """What Slurm ends because a node refuses to start it is CANCELLED like what somebody ends."""
     leader = job[0]
-    if end.cause != "slurm-cancelled" or leader.started_at is None:
-        return end
+    if end.cause != "slurm-cancelled" or leader.started_at is None or not leader.nodes:
+        return end  # of one that waited, Slurm calls the time of its end its start
     if left.exits and len(left.exits) == machines and _ended_before(leader.ended_at, left):
         return replace(end, cause=None, detail="")  # it had ended by itself, and its end was lost (overdue.py)
-    if left.begun is not None and leader.started_at.timestamp() > left.begun + CLOCKS_APART_SECONDS:
-        return replace(end, cause=None, detail="")  # it was a second start; nobody meant the one that has the attempt
     ran = None if leader.ended_at is None else leader.ended_at - leader.started_at
-    if not left.unbegun or ran is None or ran.total_seconds() > REFUSED_SECONDS:
+    if ran is None or ran.total_seconds() > REFUSED_SECONDS:
         return end
-    where = ", ".join(leader.nodes) or "its node"
+    if left.begun is not None and leader.started_at.timestamp() > left.begun + CLOCKS_APART_SECONDS:
+        return replace(end, cause=None, detail="")  # a second start was refused, and the first one was ended with it
+    if not left.unbegun:
+        return end
+    where = ", ".join(leader.nodes)
     detail = f"{states.words_of(job).text} before its script began; unless somebody ended it in Slurm, the log of slurmd on {where} says why"
     return replace(end, cause="launch-failed", detail=detail)
 
