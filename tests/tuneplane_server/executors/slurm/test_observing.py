@@ -234,8 +234,15 @@ async def test_a_job_that_slurm_calls_running_long_after_its_end_is_ended_there(
     assert (await stage.executor.observe(handle)).running  # until Slurm says that nothing of it is left
     await stage.slurm.is_cancelled(17)
     ended = datetime.fromtimestamp(1796040000 + 121, UTC)
-    stage.slurm.set(17, "CANCELLED", started_at=ended - timedelta(seconds=125), ended_at=ended)
-    assert (await stage.executor.observe(handle)).exit == Exit(exit_code=3)
+    for words in ("CANCELLED", "NODE_FAIL", "TIMEOUT"):  # whoever ends it
+        stage.slurm.set(17, words, started_at=ended - timedelta(seconds=125), ended_at=ended)
+        stage.slurm.time.passed += 20
+        assert (await stage.executor.observe(handle)).exit == Exit(exit_code=3)
+    stage.slurm.set(17, "NODE_FAIL", ended_at=ended - timedelta(seconds=120))
+    stage.slurm.time.passed += 20
+    seen = await stage.executor.observe(handle)
+    assert seen.exit is not None
+    assert seen.exit.cause == "node-lost"
 
 
 # --- several machines -----------------------------------------------------------------------------------------------

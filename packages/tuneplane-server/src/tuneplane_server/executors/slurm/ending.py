@@ -100,7 +100,11 @@ def ended(job: Job, left: Left, nodes: Sequence[str], gpus: int) -> Observation:
     missing = states.missing_gpus(job, gpus) or left.missing
     if missing:
         own = replace(own, cause="gpus-missing", detail=missing)
-    own = _by_whom(_with_limit(own, job, left), job, left, len(nodes))
+    elif left.exits and len(left.exits) == len(nodes) and _ended_before(job[0].ended_at, left):
+        own = replace(
+            own, absent=False, cause=None, detail=""
+        )  # it had ended by itself, and Slurm had lost that (overdue.py)
+    own = _by_whom(_with_limit(own, job, left), job, left)
     return Observation(
         "present",
         exit=_with_first(own, left),
@@ -153,13 +157,11 @@ def _with_limit(end: Exit, job: Job, left: Left) -> Exit:
     return replace(end, cause="slurm-time-limit", detail=detail)
 
 
-def _by_whom(end: Exit, job: Job, left: Left, machines: int) -> Exit:
+def _by_whom(end: Exit, job: Job, left: Left) -> Exit:
     """What Slurm ends because a node refuses to start it is CANCELLED like what somebody ends."""
     leader = job[0]
     if end.cause != "slurm-cancelled" or leader.started_at is None or not leader.nodes:
         return end  # of one that waited, Slurm calls the time of its end its start
-    if left.exits and len(left.exits) == machines and _ended_before(leader.ended_at, left):
-        return replace(end, cause=None, detail="")  # it had ended by itself, and its end was lost (overdue.py)
     ran = None if leader.ended_at is None else leader.ended_at - leader.started_at
     if ran is None or ran.total_seconds() > REFUSED_SECONDS:
         return end
@@ -173,7 +175,7 @@ def _by_whom(end: Exit, job: Job, left: Left, machines: int) -> Exit:
 
 
 def _ended_before(at: datetime | None, left: Left) -> bool:
-    """Whether the last machine was seen to end before that: of a job that is cancelled, they end afterwards."""
+    """Whether the last machine was seen to end long before that: whatever Slurm ends a job for, they end afterwards."""
     return at is not None and max(found.ended_at for found in left.exits.values()) + LATE_SECONDS < at.timestamp()
 
 
