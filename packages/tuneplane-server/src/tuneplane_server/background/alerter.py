@@ -23,7 +23,6 @@ from tuneplane_server.domain import alerts
 from tuneplane_server.domain.alerts import (
     CONDITION_PREFIX,
     ENDINGS,
-    AlertState,
     Effect,
     Facts,
     Kind,
@@ -267,7 +266,7 @@ def _of_ended(
     for job in ended:
         rules = own.get(job.project_id, defaults).values()
         moves = [
-            Move(rule.name, rule.kind, None, AlertState(), Effect.FIRED, {"reason": job.reason})
+            Move(rule.name, rule.kind, None, alerts.NOTHING, Effect.FIRED, {"reason": job.reason})
             for rule in rules
             if alerts.ending(rule, Phase(job.phase), job.finished_at) and (job.id, rule.name) not in told
         ]

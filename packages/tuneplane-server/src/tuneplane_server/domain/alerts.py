@@ -129,6 +129,9 @@ class AlertState:
     data: Data = field(default_factory=dict)
 
 
+NOTHING = AlertState()
+
+
 class Effect(StrEnum):
     FIRED = "fired"
     RESOLVED = "resolved"
@@ -153,7 +156,7 @@ def step(rule: Rule, before: AlertState, facts: Facts, now: datetime) -> tuple[A
     if before.stage is Stage.FIRING:
         return _while_firing(rule, before, seen, now)
     if not seen.holds:
-        return AlertState(), None
+        return NOTHING, None
     pending = before if before.stage is Stage.PENDING else AlertState(Stage.PENDING, now, None, seen.count)
     assert pending.since is not None
     long_enough = now - pending.since >= timedelta(minutes=_hold(rule))
@@ -165,7 +168,7 @@ def step(rule: Rule, before: AlertState, facts: Facts, now: datetime) -> tuple[A
 
 def over(before: AlertState) -> tuple[AlertState, Effect | None]:
     """The run has ended, or nobody wants to know any more."""
-    return AlertState(), Effect.RESOLVED if before.stage is Stage.FIRING else None
+    return NOTHING, Effect.RESOLVED if before.stage is Stage.FIRING else None
 
 
 def ending(rule: Rule, phase: Phase, ended_at: datetime) -> bool:
@@ -196,7 +199,7 @@ def _while_firing(rule: Rule, before: AlertState, seen: Seen, now: datetime) -> 
         return (before if before.calm_since is None else replace(before, calm_since=None)), None
     calm_since = before.calm_since or now
     if now - calm_since >= timedelta(minutes=min(_hold(rule), CALM_MINUTES)):
-        return AlertState(), Effect.RESOLVED
+        return NOTHING, Effect.RESOLVED
     return replace(before, calm_since=calm_since), None
 
 

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane.i18n import using_language
 from tuneplane_server.clock import Clock
-from tuneplane_server.domain.alerts import ENDINGS, AlertState, Effect, Kind, Stage
+from tuneplane_server.domain.alerts import ENDINGS, NOTHING, AlertState, Effect, Kind, Stage
 from tuneplane_server.features.alerts import repo, webhook_repo
 from tuneplane_server.features.alerts.tables import AlertStateRow, DeliveryRow, NotificationRow, WebhookRow
 from tuneplane_server.features.alerts.texts import alert_text
@@ -161,7 +161,7 @@ def wants(hook: WebhookRow, event: str) -> bool:
 
 def state_of(row: AlertStateRow | None) -> AlertState:
     if row is None or row.stage == repo.ENDED:
-        return AlertState()
+        return NOTHING
     return AlertState(Stage(row.stage), row.since, row.calm_since, row.count, row.data)
 
 

@@ -10,10 +10,10 @@ from sqlalchemy import ColumnElement, delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from tuneplane_server.db.lists import among
 from tuneplane_server.domain.alerts import Stage
 from tuneplane_server.features.alerts.tables import AlertRuleRow, AlertStateRow, NotificationRow
 
-AT_ONCE = 500
 ENDED = "fired"  # stage of what is told about the end of a run
 
 _STATES: Any = AlertStateRow.__table__
@@ -38,11 +38,9 @@ async def rule(session: AsyncSession, project_id: str, name: str) -> AlertRuleRo
 
 
 async def states(session: AsyncSession, job_ids: Sequence[str]) -> list[AlertStateRow]:
-    found: list[AlertStateRow] = []
-    for start in range(0, len(job_ids), AT_ONCE):
-        some = AlertStateRow.job_id.in_(job_ids[start : start + AT_ONCE])
-        found += await session.scalars(select(AlertStateRow).where(some))
-    return found
+    if not job_ids:
+        return []
+    return list(await session.scalars(select(AlertStateRow).where(among(session, AlertStateRow.job_id, job_ids))))
 
 
 async def open_states(session: AsyncSession) -> list[AlertStateRow]:

@@ -13,6 +13,7 @@ from sqlalchemy.orm import defer
 
 from tuneplane.contract.words import TERMINAL_PHASES
 from tuneplane_server.db.guards import changed_one
+from tuneplane_server.db.lists import among
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.query import JobQuery
 from tuneplane_server.features.jobs.tables import AttemptRow, IdempotencyRow, JobEventRow, JobRow
@@ -184,13 +185,9 @@ class Standing(NamedTuple):
 
 
 async def standings(session: AsyncSession, job_ids: Sequence[str]) -> dict[str, Standing]:
-    found: dict[str, Standing] = {}
     query = select(JobRow.id, JobRow.attempt, JobRow.phase, JobRow.cleanup, JobRow.handle.is_not(None))
-    for start in range(0, len(job_ids), JOBS_AT_ONCE):
-        some = query.where(JobRow.id.in_(job_ids[start : start + JOBS_AT_ONCE]))
-        for job_id, attempt, phase, cleanup, launched in await session.execute(some):
-            found[job_id] = Standing(attempt, phase, cleanup, launched)
-    return found
+    rows = await session.execute(query.where(among(session, JobRow.id, job_ids)))
+    return {job_id: Standing(attempt, phase, cleanup, launched) for job_id, attempt, phase, cleanup, launched in rows}
 
 
 async def desired(session: AsyncSession, job_ids: Sequence[str]) -> dict[tuple[str, int], str]:
