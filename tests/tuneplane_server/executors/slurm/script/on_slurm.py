@@ -131,7 +131,7 @@ class Run:
         async with asyncio.timeout(BOUND):
             while True:
                 jobs = await self.client.job(self.id)
-                alive = {"PENDING", "RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING"}
+                alive = {"PENDING", "RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "SIGNALING"}
                 if jobs and not any(job.states & alive for job in jobs):
                     return jobs[0]
                 await asyncio.sleep(0.1)
