@@ -68,6 +68,7 @@ async def console() -> AsyncIterator[Console]:
     yield made
     assert made.server is not None
     made.server.close()
+    await made.server.wait_closed()  # a connection that outlives its loop is told of in somebody else's test
 
 
 @pytest.fixture

@@ -72,6 +72,7 @@ async def console() -> AsyncIterator[Callable[[str, str], str]]:
 
     yield saying
     server.close()
+    await server.wait_closed()  # a connection that outlives its loop is told of in somebody else's test
 
 
 async def found(settings: NodeSettings, env: dict[str, str]) -> dict[str, Finding]:

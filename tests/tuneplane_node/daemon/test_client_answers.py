@@ -53,6 +53,7 @@ async def answering() -> AsyncIterator[Serve]:
         await client.close()
     for server in servers:
         server.close()
+        await server.wait_closed()  # a connection that outlives its loop is told of in somebody else's test
 
 
 async def unreachable(call: Awaitable[Any]) -> NodeUnreachableError:

@@ -79,6 +79,8 @@ async def fault_server(upstream: str) -> AsyncIterator[FaultServer]:
         yield faults
     finally:
         server.close()
+        server.abort_clients()  # a connection that outlives its loop is told of in somebody else's test
+        await server.wait_closed()
 
 
 async def _message(reader: asyncio.StreamReader) -> bytes:

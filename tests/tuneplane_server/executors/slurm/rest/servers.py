@@ -84,3 +84,5 @@ async def server(answer: Answering, context: ssl.SSLContext | None = None) -> As
         yield made
     finally:
         listening.close()
+        listening.abort_clients()  # a connection that outlives its loop is told of in somebody else's test
+        await listening.wait_closed()

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-# slurm.h: INFINITE, NO_VAL and their siblings for 16, 32 and 64 bits.
-_MARKERS = frozenset(value for bits in (16, 32, 64) for value in (2**bits - 1, 2**bits - 2, 2**bits - 3))
+# slurm.h: INFINITE, NO_VAL and their siblings for 32 and 64 bits. Those for 16 bits are no less ids and sizes: job 65534, 65535 MiB.
+_MARKERS = frozenset(value for bits in (32, 64) for value in (2**bits - 1, 2**bits - 2, 2**bits - 3))
 MAX_HOSTS = 65536  # slurm.h: MAX_SLURM_NODES
 _RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 _CARDS = re.compile(r"gres[/:]gpu(?::([^=,:()]+))?[=:]([0-9]+)([KMGT]?)(?:\(.*\))?")
