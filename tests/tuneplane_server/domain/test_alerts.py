@@ -165,6 +165,13 @@ def test_a_rule_that_is_switched_off_is_over_at_once_and_never_fires() -> None:
     assert look(off, *((minute, facts(99.0, minute)) for minute in range(20))) == (AlertState(), [])
 
 
+def test_the_shortest_time_that_anybody_wants_to_know_of_is_that_of_the_enabled_rules() -> None:
+    off = replace(ABOVE, minutes=1, enabled=False)
+    assert alerts.least_minutes([off, replace(ABOVE, minutes=30), ABOVE], Kind.METRIC_ABOVE) == 5
+    assert alerts.least_minutes([off], Kind.METRIC_ABOVE) is None
+    assert alerts.least_minutes([ABOVE], Kind.GPU_IDLE) is None
+
+
 def test_the_end_of_a_run_is_told_by_what_it_was() -> None:
     failed, succeeded = DEFAULTS["job-failed"], replace(DEFAULTS["job-succeeded"], enabled=True)
     assert [phase for phase in Phase if ending(failed, phase, NOW)] == [Phase.FAILED, Phase.LOST]
