@@ -6,15 +6,13 @@ import asyncio
 import ssl
 import threading
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from tests.certificates import self_signed
 from tests.tuneplane_server.alerts.receiver import Receiver
 from tuneplane_server.features.alerts.sending import ANSWER_BYTES, Sender, resolve
 
@@ -91,33 +89,9 @@ async def test_this_machine_s_own_resolver_knows_its_own_names() -> None:
     assert sent.status is None
 
 
-def _self_signed(folder: Path, name: str) -> Path:
-    """A certificate for `name` that nobody vouches for, with its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    path = folder / "server.pem"
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
-    return path
-
-
 async def test_tls_asks_for_the_name_and_not_for_the_address_and_believes_nobody(tmp_path: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(_self_signed(tmp_path, "hooks.example.org"))
+    context.load_cert_chain(self_signed(tmp_path, x509.DNSName("hooks.example.org")))
     asked: list[str | None] = []
     context.sni_callback = lambda _socket, name, _context: asked.append(name)
     reached: list[object] = []

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import http.server
 import json
 import secrets
 import tempfile
-import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -27,24 +25,6 @@ from tuneplane_server.executors.slurm.rest.client import SlurmClient
 from tuneplane_server.slurm_settings import SlurmSettings
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(300)]
-
-
-class _Console(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200 if self.path == "/api/v1/server" else 404)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
-        """Nothing to print."""
-
-
-@pytest.fixture(scope="module")
-def console() -> Iterator[str]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Console)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
 
 
 @pytest.fixture(scope="module", params=sorted(VERSIONS))

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ssl
-from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from tests.certificates import self_signed
 from tests.tuneplane_server.executors.slurm.rest.servers import answers, server
 from tuneplane_server.executors.slurm.rest.client import SlurmClient
 from tuneplane_server.executors.slurm.rest.models import SlurmError
@@ -21,28 +18,7 @@ from tuneplane_server.executors.slurm.rest.models import SlurmError
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of 127.0.0.1, signed by itself, with its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "cluster")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    path = tmp_path_factory.mktemp("tls") / "server.pem"
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
-    return path
+    return self_signed(tmp_path_factory.mktemp("tls"), x509.IPAddress(ip_address("127.0.0.1")))
 
 
 @pytest.fixture

@@ -102,34 +102,33 @@ def descendants(roots: Iterable[int]) -> list[ProcessIdentity]:
 def carrying(variable: str, value: str) -> list[ProcessIdentity]:
     """The living processes that were started with this environment variable, wherever they hang in the tree."""
     boot, needle = boot_id(), f"{variable}={value}".encode()
-    found = []
-    for stat in every_process():
-        if stat.state in "ZX":
-            continue
-        try:
-            environment = _read(f"{PROC}/{stat.pid}/environ")
-        except OSError:  # ended meanwhile, or another user's
-            continue
-        if needle in environment.split(b"\0"):
-            found.append(ProcessIdentity(stat.pid, stat.start_time, boot))
-    return found
+    return [
+        ProcessIdentity(stat.pid, stat.start_time, boot)
+        for stat, environment in _started_with()
+        if needle in environment.split(b"\0")
+    ]
 
 
 def environments(variable: str) -> Iterator[dict[str, str]]:
     """The environments, as they were started with, of living processes that have this variable in it."""
     needle = f"{variable}=".encode()
-    for stat in every_process():
-        if stat.state in "ZX":
-            continue
-        try:
-            environment = _read(f"{PROC}/{stat.pid}/environ")
-        except OSError:  # ended meanwhile, or another user's
-            continue
+    for _each, environment in _started_with():
         if needle in environment:
             pairs = (entry.decode(errors="replace").partition("=") for entry in environment.split(b"\0"))
             env = {name: value for name, equals, value in pairs if equals}
             if variable in env:
                 yield env
+
+
+def _started_with() -> Iterator[tuple[_Stat, bytes]]:
+    """Living processes with the environments that they were started with, as far as we may read these."""
+    for stat in every_process():
+        if stat.state in "ZX":
+            continue
+        try:
+            yield stat, _read(f"{PROC}/{stat.pid}/environ")
+        except OSError:  # ended meanwhile, or another user's
+            continue
 
 
 def every_process() -> Iterator[_Stat]:

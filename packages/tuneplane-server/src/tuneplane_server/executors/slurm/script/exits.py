@@ -9,7 +9,7 @@ OUTPUT_FILE = "job.out"  # of the batch script; with one machine also of bootstr
 STARTED_FILE = (
     "started"  # holds the id of the Slurm job that has the attempt; another one with the same script starts nothing
 )
-_EXIT = re.compile(r"(\d{1,3}) (\d{1,12}) ([01])\n\Z", re.ASCII)
+_EXIT = re.compile(r"(\d{1,3}) (\d{1,10}) ([01])\n\Z", re.ASCII)
 
 
 @dataclass(frozen=True)

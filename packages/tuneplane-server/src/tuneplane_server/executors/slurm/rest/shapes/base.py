@@ -10,12 +10,13 @@ from typing import Any
 
 from tuneplane_server.executors.slurm.rest.models import (
     Association,
+    Component,
     Partition,
     SlurmJob,
     SlurmNode,
     Submission,
 )
-from tuneplane_server.executors.slurm.rest.numbers import number, text
+from tuneplane_server.executors.slurm.rest.numbers import cards, cards_by_type, number, text, words
 from tuneplane_server.executors.slurm.rest.shapes.jobs import held, ran
 
 type Body = dict[str, Any]
@@ -32,9 +33,15 @@ class Shape(ABC):
     def __init__(self, version: str) -> None:
         self.version = version
 
-    @abstractmethod
     def submission(self, job: Submission) -> Body:
         """The body of a submit."""
+        components = [self._component(job, each) for each in job.components]
+        described = {"job": components[0]} if len(components) == 1 else {"jobs": components}
+        return {"script": job.script, **described}
+
+    @abstractmethod
+    def _component(self, job: Submission, component: Component) -> Body:
+        """What is asked for with one component; all that is asked for, where it is the only one."""
 
     def job(self, body: Body) -> SlurmJob:
         """A job of slurmctld's. Raises KeyError, TypeError or ValueError when it is none."""
@@ -55,8 +62,21 @@ class Shape(ABC):
         qos = tuple(str(name) for name in body.get("qos") or ())
         return str(body.get("user") or ""), Association(str(body["account"]), qos, str(body.get("partition") or ""))
 
-    @abstractmethod
-    def node(self, body: Body) -> SlurmNode: ...
+    def node(self, body: Body) -> SlurmNode:
+        return SlurmNode(
+            name=text(body["name"]),
+            address=text(body.get("address")),
+            states=words(body.get("state")) | words(body.get("state_flags")),
+            reason=text(body.get("reason")),
+            cpus=usable_cpus(body),
+            memory_mb=number(body.get("real_memory")) or 0,
+            gpus=cards_by_type(body.get("gres")),
+            gpus_used=cards(body.get("gres_used")),
+            cpus_used=number(body.get("alloc_cpus")),
+            memory_used_mb=number(body.get("alloc_memory")),
+            architecture=text(body.get("architecture")),
+            partitions=tuple(each for each in body.get("partitions") or () if isinstance(each, str)),
+        )
 
     @abstractmethod
     def partition(self, body: Body) -> Partition: ...

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuneplane_server.executors.slurm.rest.models import Component, Partition, SlurmNode, Submission
-from tuneplane_server.executors.slurm.rest.numbers import cards, cards_by_type, hosts, minutes, number, text, words
-from tuneplane_server.executors.slurm.rest.shapes.base import Body, Shape, usable_cpus
+from tuneplane_server.executors.slurm.rest.models import Component, Partition, Submission
+from tuneplane_server.executors.slurm.rest.numbers import hosts, minutes, number, text, words
+from tuneplane_server.executors.slurm.rest.shapes.base import Body, Shape
 
 
 class PlainShape(Shape):
     names_bad_tokens = False
-
-    def submission(self, job: Submission) -> Body:
-        components = [self._component(job, each) for each in job.components]
-        described = {"job": components[0]} if len(components) == 1 else {"jobs": components}
-        return {"script": job.script, **described}
 
     def _component(self, job: Submission, component: Component) -> Body:
         asked: dict[str, Any] = {
@@ -41,22 +36,6 @@ class PlainShape(Shape):
             "environment": dict(job.environment),
         }
         return {name: value for name, value in asked.items() if value is not None}
-
-    def node(self, body: Body) -> SlurmNode:
-        return SlurmNode(
-            name=text(body["name"]),
-            address=text(body.get("address")),
-            states=words(body.get("state")) | words(body.get("state_flags")),
-            reason=text(body.get("reason")),
-            cpus=usable_cpus(body),
-            memory_mb=number(body.get("real_memory")) or 0,
-            gpus=cards_by_type(body.get("gres")),
-            gpus_used=cards(body.get("gres_used")),
-            cpus_used=number(body.get("alloc_cpus")),
-            memory_used_mb=number(body.get("alloc_memory")),
-            architecture=text(body.get("architecture")),
-            partitions=tuple(each for each in body.get("partitions") or () if isinstance(each, str)),
-        )
 
     def partition(self, body: Body) -> Partition:
         return Partition(

@@ -7,17 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuneplane_server.executors.slurm.rest.models import Component, Partition, SlurmNode, Submission
-from tuneplane_server.executors.slurm.rest.numbers import cards, cards_by_type, hosts, minutes, number, text, words
-from tuneplane_server.executors.slurm.rest.shapes.base import Body, Shape, usable_cpus
+from tuneplane_server.executors.slurm.rest.models import Component, Partition, Submission
+from tuneplane_server.executors.slurm.rest.numbers import hosts, minutes, number, text, words
+from tuneplane_server.executors.slurm.rest.shapes.base import Body, Shape
 
 
 class WrappedShape(Shape):
-    def submission(self, job: Submission) -> Body:
-        components = [self._component(job, each) for each in job.components]
-        described = {"job": components[0]} if len(components) == 1 else {"jobs": components}
-        return {"script": job.script, **described}
-
     def _component(self, job: Submission, component: Component) -> Body:
         signal, seconds = job.warning or (None, 0)
         asked: dict[str, Any] = {
@@ -44,22 +39,6 @@ class WrappedShape(Shape):
             "environment": [f"{name}={value}" for name, value in job.environment.items()],
         }
         return {name: value for name, value in asked.items() if value is not None}
-
-    def node(self, body: Body) -> SlurmNode:
-        return SlurmNode(
-            name=text(body["name"]),
-            address=text(body.get("address")),
-            states=words(body.get("state")),
-            reason=text(body.get("reason")),
-            cpus=usable_cpus(body),
-            memory_mb=number(body.get("real_memory")) or 0,
-            gpus=cards_by_type(body.get("gres")),
-            gpus_used=cards(body.get("gres_used")),
-            cpus_used=number(body.get("alloc_cpus")),
-            memory_used_mb=number(body.get("alloc_memory")),
-            architecture=text(body.get("architecture")),
-            partitions=tuple(each for each in body.get("partitions") or () if isinstance(each, str)),
-        )
 
     def partition(self, body: Body) -> Partition:
         state, most, usual, nodes = (_inner(body, name) for name in ("partition", "maximums", "defaults", "nodes"))
