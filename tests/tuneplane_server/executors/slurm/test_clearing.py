@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.tuneplane_server.executors.slurm.memory import JOB, a_console_like, a_plan, directory_of
-from tests.tuneplane_server.executors.slurm.test_observing import TWO_POOLS, Stage
+from tests.tuneplane_server.executors.slurm.stage import TWO_POOLS, Stage
 from tuneplane_server.domain.classify import Exit
 from tuneplane_server.executors.port import CleanupState, ExecutorUnreachableError, Handle
 from tuneplane_server.executors.slurm import clearing
@@ -20,11 +20,6 @@ from tuneplane_server.executors.slurm.rest.models import SlurmError
 
 PLANNED = Handle(JOB, 1, nodes=(f"slurm/{JOB}-1/0",))
 GRACE = timedelta(seconds=30)
-
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return Stage(tmp_path)
 
 
 async def test_a_job_that_waits_is_cancelled_at_once(stage: Stage) -> None:
