@@ -16,15 +16,17 @@ from tests.chaos.test_crashes import ROUNDS, SEED
 from tests.chaos.verdict import judge
 from tests.chaos.witness import TERMINAL, Witness
 from tests.services.plugin import slurm_or_skip
+from tests.services.slurm import VERSIONS
 
 SLURM_ROUNDS = max(1, ROUNDS * 15 // 100)
+LONG = ROUNDS > 20
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600 + 30 * SLURM_ROUNDS)]
 
 
-@pytest.fixture
-def bench(pytestconfig: pytest.Config) -> Iterator[SlurmBench]:
-    with slurm_or_skip(pytestconfig, "22.05") as cluster:
+@pytest.fixture(params=tuple(VERSIONS)[: None if LONG else 1])
+def bench(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Iterator[SlurmBench]:
+    with slurm_or_skip(pytestconfig, request.param) as cluster:
         made = slurm_bench.prepare(cluster)
         try:
             yield made
@@ -36,7 +38,7 @@ def test_a_storm_over_slurm_loses_nothing_and_doubles_nothing(bench: SlurmBench)
     faulthandler.cancel_dump_traceback_later()  # a long storm is no hanging test: each wait in it is bounded
     print(f"TUNEPLANE_CHAOS_SEED={SEED} TUNEPLANE_CHAOS_ROUNDS={ROUNDS}", flush=True)
     with Witness(bench.api) as witness:
-        storm = SlurmStorm(bench, witness, "slurm", SEED, forgetting=ROUNDS > 20)
+        storm = SlurmStorm(bench, witness, "slurm", SEED, forgetting=LONG)
         try:
             for number in range(SLURM_ROUNDS):
                 storm.round(number)
@@ -48,7 +50,7 @@ def test_a_storm_over_slurm_loses_nothing_and_doubles_nothing(bench: SlurmBench)
             print(*storm.journal, *told(bench), sep="\n")
             raise
     phases = sorted(seen[-1][1] for seen in witness.history.values())
-    print(f"slurm: {SLURM_ROUNDS} rounds, {len(storm.hits)} attempts hit, {witness.looks} looks,",
+    print(f"slurm {bench.cluster.version}: {SLURM_ROUNDS} rounds, {len(storm.hits)} attempts hit, {witness.looks} looks,",
           ", ".join(f"{phases.count(phase)} {phase}" for phase in dict.fromkeys(phases)))  # fmt: skip
     if faults:
         print(*told(bench), sep="\n")

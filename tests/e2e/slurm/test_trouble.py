@@ -11,15 +11,15 @@ from tests.e2e.slurm.consoles import slurm_client
 from tests.e2e.slurm.holding import SECONDS, conditions, hold, slurm_jobs
 from tests.e2e.trainers import said
 from tests.services.plugin import slurm_or_skip
-from tests.services.slurm import SlurmCluster
+from tests.services.slurm import VERSIONS, SlurmCluster
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(scope="module")
-def cluster(pytestconfig: pytest.Config) -> Iterator[SlurmCluster]:
+@pytest.fixture(scope="module", params=VERSIONS)
+def cluster(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:
     """Of this module's own: it is broken and mended here."""
-    with slurm_or_skip(pytestconfig, "22.05") as made:
+    with slurm_or_skip(pytestconfig, request.param) as made:
         yield made
 
 
