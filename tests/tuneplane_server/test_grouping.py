@@ -65,3 +65,14 @@ async def test_whoever_is_cancelled_cancels_nobody_else() -> None:
     work.go.set()
     assert await other == 6
     assert work.groups == [[1], [3]]
+
+
+async def test_with_a_rest_what_comes_soon_after_a_group_waits_for_others_and_the_first_does_not() -> None:
+    work = Work()
+    work.go.set()
+    grouped = Grouped(work, rest=0.05)
+    assert await grouped.ask(1) == 2
+    second = asyncio.create_task(grouped.ask(2))
+    await asyncio.sleep(0)
+    assert await asyncio.gather(second, grouped.ask(3)) == [4, 6]
+    assert work.groups == [[1], [2, 3]]

@@ -19,11 +19,14 @@ class _Asked[Q, A](NamedTuple):
 
 class Grouped[Q, A]:
     """`work` gives the answers in the order of the questions, at most `most` of them. What it raises, all who share it hear:
-    what can be wrong with one question alone is an answer of its own. To be used on the event loop's thread.
+    what can be wrong with one question alone is an answer of its own. `rest`: seconds that the next group gathers for, at least, after
+    one was answered. To be used on the event loop's thread.
     """
 
-    def __init__(self, work: Callable[[Sequence[Q]], Awaitable[Sequence[A]]], *, most: int = 200) -> None:
-        self._work, self._most = work, most
+    def __init__(
+        self, work: Callable[[Sequence[Q]], Awaitable[Sequence[A]]], *, most: int = 200, rest: float = 0.0
+    ) -> None:
+        self._work, self._most, self._rest = work, most, rest
         self._asked: deque[_Asked[Q, A]] = deque()
         self._working: asyncio.Task[None] | None = None
 
@@ -39,6 +42,8 @@ class Grouped[Q, A]:
         try:
             while self._asked:
                 await self._answer([self._asked.popleft() for _one in range(min(self._most, len(self._asked)))])
+                if self._rest:
+                    await asyncio.sleep(self._rest)
         finally:  # cancelled: the loop ends
             self._working = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
+import sys
 from collections.abc import Callable
 
 import uvicorn
@@ -25,6 +26,9 @@ GRACE_SECONDS = 3
 # How many more objects there must be than at the last look for garbage before it is looked for again. A page makes and drops some
 # thousands, which need no collector: at Python's own figure (2,000) each page was interrupted once, and one in a hundred for long.
 GARBAGE_AFTER = 10_000
+# How long a thread keeps the interpreter from the event loop, and the loop from the threads of SQLite: at Python's own figure (5 ms) a
+# page of a dozen statements waited for it longer than for its data.
+SWITCH_SECONDS = 0.0005
 
 
 def serve_console(settings: Settings, say: Callable[[str], None], *, executor: Executor | None = None) -> None:
@@ -74,6 +78,7 @@ async def _serve(
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         accepting = asyncio.create_task(server.accepting.wait())
         await asyncio.wait((serving, accepting), return_when=asyncio.FIRST_COMPLETED)
+        sys.setswitchinterval(SWITCH_SECONDS)
         gc.freeze()  # modules and routes stay for good: without them a full collection stops the loop for a tenth of the time
         gc.set_threshold(GARBAGE_AFTER, *gc.get_threshold()[1:])
         gc.enable()

@@ -23,7 +23,6 @@ from tuneplane_server.wakeups import Wakeups, wait_for
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 32  # handlers of one role
-CLAIM_BATCH = 200  # rows claimed by one statement, below every database's limit of parameters
 MOST_REST_SECONDS = 1.0
 STALE_AFTER_TICKS = 15  # a loop that has not ticked for that many intervals is stuck
 
@@ -129,9 +128,8 @@ class SupervisedLoop:
         await self._drop([row_id for row_id in self._held if row_id not in work and row_id not in self._busy])
         await self._renew()
         wanted = [row_id for row_id in work if row_id not in self._held and row_id not in self._busy]
-        for start in range(0, len(wanted), CLAIM_BATCH):
-            for lease in await self._leases.claim(self.role.name, wanted[start : start + CLAIM_BATCH]):
-                self._held[lease.row_id] = lease
+        for lease in await self._leases.claim(self.role.name, wanted):
+            self._held[lease.row_id] = lease
         for row_id, item in work.items():  # in the role's own order: a claim gives none
             if item.now and row_id in self._held and row_id not in self._busy:
                 self._begin(item, self._held[row_id])
@@ -193,9 +191,7 @@ class SupervisedLoop:
             return
         self._renewed = now
         held = list(self._held.values())
-        kept: set[str] = set()
-        for start in range(0, len(held), CLAIM_BATCH):
-            kept |= await self._leases.renew(held[start : start + CLAIM_BATCH])
+        kept = await self._leases.renew(held)
         for lease in held:
             if lease.row_id not in kept:
                 log.warning("lease lost", role=self.role.name, row=lease.row_id)

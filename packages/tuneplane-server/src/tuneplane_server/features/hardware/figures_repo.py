@@ -14,7 +14,6 @@ from tuneplane_server.db.lists import among
 from tuneplane_server.features.hardware.tables import FigureBlockRow, FigureSeriesRow, GpuHoldRow
 
 NO_RUN = ""  # the node's own
-AT_ONCE = 500
 
 type Key = tuple[str, int, str, str]
 """(run, attempt, node, part)"""
@@ -40,7 +39,7 @@ _KNOWN = tuple(_SERIES.c[name] for name in KnownSeries._fields)
 async def holders_on_nodes(session: AsyncSession, nodes: Sequence[str]) -> dict[tuple[str, int], tuple[str, int]]:
     """(node, card) -> (run, attempt) that holds it."""
     gpu: Any = GpuHoldRow.__table__.c
-    query = select(gpu.node, gpu.gpu_index, gpu.job_id, gpu.attempt).where(gpu.node.in_(nodes))
+    query = select(gpu.node, gpu.gpu_index, gpu.job_id, gpu.attempt).where(among(session, gpu.node, nodes))
     return {(node, index): (job_id, attempt) for node, index, job_id, attempt in await session.execute(query)}
 
 
@@ -48,13 +47,9 @@ async def of_nodes_now(session: AsyncSession, nodes: Sequence[str], job_ids: Seq
     """The own series of these nodes, and those of these runs on them."""
     found: dict[Key, KnownSeries] = {}
     query = select(_SERIES.c.job_id, _SERIES.c.attempt, _SERIES.c.node, _SERIES.c.part, *_KNOWN)
-    some = _SERIES.c.node.in_(nodes)
+    some = among(session, _SERIES.c.node, nodes)
     own = query.where(_SERIES.c.job_id == NO_RUN, _SERIES.c.attempt == 0, some)
-    runs = [
-        query.where(_SERIES.c.job_id.in_(job_ids[start : start + AT_ONCE]), some)
-        for start in range(0, len(job_ids), AT_ONCE)
-    ]
-    for statement in (own, *runs):
+    for statement in (own, query.where(among(session, _SERIES.c.job_id, job_ids), some)):
         for job_id, attempt, node, part, *known in await session.execute(statement):
             found[job_id, attempt, node, part] = KnownSeries(*known)
     return found
@@ -73,14 +68,9 @@ async def newest_of_nodes(session: AsyncSession, nodes: Sequence[str] | None = N
     """Of these nodes' own parts (None: of every node's)."""
     query = select(_SERIES.c.node, _SERIES.c.part, _SERIES.c.last, _SERIES.c.seen_at)
     query = query.where(_SERIES.c.job_id == NO_RUN, _SERIES.c.attempt == 0).order_by(_SERIES.c.node, _SERIES.c.part)
-    portions = (
-        [query]
-        if nodes is None
-        else [
-            query.where(_SERIES.c.node.in_(nodes[start : start + AT_ONCE])) for start in range(0, len(nodes), AT_ONCE)
-        ]
-    )
-    return [Newest(*row) for statement in portions for row in await session.execute(statement)]
+    if nodes is not None:
+        query = query.where(among(session, _SERIES.c.node, nodes))
+    return [Newest(*row) for row in await session.execute(query)]
 
 
 async def of_run(session: AsyncSession, job_id: str, attempt: int | None) -> list[FigureSeriesRow]:
@@ -149,7 +139,7 @@ async def add_block(session: AsyncSession, row: dict[str, Any]) -> None:
 
 
 async def held(session: AsyncSession, job_ids: Sequence[str]) -> set[str]:
-    query = select(FigureSeriesRow.job_id).where(FigureSeriesRow.job_id.in_(job_ids)).distinct()
+    query = select(FigureSeriesRow.job_id).where(among(session, FigureSeriesRow.job_id, job_ids)).distinct()
     return set(await session.scalars(query))
 
 

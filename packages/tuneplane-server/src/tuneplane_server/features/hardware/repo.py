@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
     Float,
     Integer,
+    String,
     case,
     cast,
     delete,
@@ -23,11 +24,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from tuneplane_server.db.lists import among
 from tuneplane_server.domain.placement import Assignment
 from tuneplane_server.features.hardware.tables import CpuHoldRow, GpuHoldRow, GpuUseRow
 
 DAY_SECONDS = 86_400
-NODES_AT_ONCE = 500  # below every database's limit of parameters
 USES_AT_ONCE = 500  # what one statement brings is worked on without a break
 
 # Placement decides on what is free, so two consoles decide one after the other.
@@ -90,36 +91,38 @@ async def release(session: AsyncSession, job_id: str, attempt: int) -> None:
 async def holders(session: AsyncSession, nodes: Sequence[str]) -> dict[tuple[str, int], str]:
     """(node, card) -> run that holds it, of these nodes."""
     gpu: Any = GpuHoldRow.__table__.c
-    found: dict[tuple[str, int], str] = {}
-    for start in range(0, len(nodes), NODES_AT_ONCE):
-        some = gpu.node.in_(nodes[start : start + NODES_AT_ONCE])
-        rows = await session.execute(select(gpu.node, gpu.gpu_index, gpu.job_id).where(some))
-        found |= {(node, index): job_id for node, index, job_id in rows}
-    return found
+    rows = await session.execute(select(gpu.node, gpu.gpu_index, gpu.job_id).where(among(session, gpu.node, nodes)))
+    return {(node, index): job_id for node, index, job_id in rows}
 
 
-type HoldRow = tuple[str, int, str, datetime, int | None, float, float]
-"""(run, attempt, node, since, card or None, CPUs, GB)"""
+class HoldOnNode(NamedTuple):
+    """What an attempt holds of a node. `gpus`: indices, ascending; `memory_gb` in GB."""
+
+    job_id: str
+    attempt: int
+    node: str
+    since: datetime
+    gpus: tuple[int, ...] = ()
+    cpus: float = 0.0
+    memory_gb: float = 0.0
 
 
-async def all_holds(session: AsyncSession) -> list[HoldRow]:
-    """Every hold, the oldest first."""
+async def all_holds(session: AsyncSession) -> list[HoldOnNode]:
+    """Those of cards and those of CPUs. The database gathers the cards: there are eight times as many as machines."""
     gpu: Any = GpuHoldRow.__table__.c
     cpu: Any = CpuHoldRow.__table__.c
-    cards = select(gpu.job_id, gpu.attempt, gpu.node, gpu.since, gpu.gpu_index).order_by(
-        gpu.since, gpu.job_id, gpu.node, gpu.gpu_index
-    )
-    cpus = select(cpu.job_id, cpu.attempt, cpu.node, cpu.since, cpu.cpus, cpu.memory_gb).order_by(
-        cpu.since, cpu.job_id, cpu.node
-    )
-    held: list[HoldRow] = [
-        (job, attempt, node, since, card, 0.0, 0.0) for job, attempt, node, since, card in await session.execute(cards)
+    key = (gpu.job_id, gpu.attempt, gpu.node)
+    gathered = func.aggregate_strings(cast(gpu.gpu_index, String), ",")
+    cards = await session.execute(select(*key, func.min(gpu.since), gathered).group_by(*key))
+    held = [
+        HoldOnNode(job_id, attempt, node, since, gpus=tuple(sorted(map(int, indices.split(",")))))
+        for job_id, attempt, node, since, indices in cards
     ]
-    held += [
-        (job, attempt, node, since, None, count, memory)
-        for job, attempt, node, since, count, memory in await session.execute(cpus)
+    cpus = await session.execute(select(cpu.job_id, cpu.attempt, cpu.node, cpu.since, cpu.cpus, cpu.memory_gb))
+    return held + [
+        HoldOnNode(job_id, attempt, node, since, cpus=count, memory_gb=memory)
+        for job_id, attempt, node, since, count, memory in cpus
     ]
-    return held
 
 
 # --- uses -------------------------------------------------------------------------------------------------------------

@@ -199,14 +199,17 @@ class HardwareService:
         """Who holds what, the oldest first."""
         found: dict[tuple[str, int], dict[str, Hold]] = {}
         since: dict[tuple[str, int], datetime] = {}
-        for job_id, attempt, node, begun, card, cpus, memory in await repo.all_holds(session):
-            key = (job_id, attempt)
-            since[key] = min(begun, since.get(key, begun))
+        for item in await repo.all_holds(session):
+            key = (item.job_id, item.attempt)
+            since[key] = min(item.since, since.get(key, item.since))
             nodes = found.setdefault(key, {})
-            hold = nodes.get(node, Hold(node))
-            cards = hold.gpus if card is None else (*hold.gpus, card)
-            nodes[node] = Hold(node, cards, hold.cpus + cpus, hold.memory_gb + memory)
-        held = [HeldByAttempt(*key, since[key], tuple(nodes.values())) for key, nodes in found.items()]
+            hold = nodes.get(item.node, Hold(item.node))
+            more = (hold.cpus + item.cpus, hold.memory_gb + item.memory_gb)
+            nodes[item.node] = Hold(item.node, hold.gpus + item.gpus, *more)
+        held = [
+            HeldByAttempt(*key, since[key], tuple(nodes[name] for name in sorted(nodes)))
+            for key, nodes in found.items()
+        ]
         return sorted(held, key=lambda item: (item.since, item.job_id))
 
     async def held_now(self) -> list[HeldByAttempt]:

@@ -31,6 +31,8 @@ log = structlog.get_logger(__name__)
 # Decoding more than this happens beside the event loop.
 INLINE_BYTES = 16 * 1024
 # The same refusal is audited once in this time: a sender that tries for ever must not fill the record.
+# Of thousands of machines: each group is a commit, which keeps SQLite from everybody else for some milliseconds.
+BEATS_REST_SECONDS = 0.1
 AUDIT_SECONDS = 600.0
 AUDIT_REMEMBERED = 1000
 AUDITED_AT_MOST = 200  # in AUDIT_SECONDS, of all tokens
@@ -55,7 +57,7 @@ class IngestService:
         self._database, self._clock, self._telemetry, self._audit = database, clock, telemetry, audit
         self._signals = signals or NoSignals()
         self.tokens = IngestTokens(database, clock)
-        self._beats = Grouped(self._save_beats)
+        self._beats = Grouped(self._save_beats, rest=BEATS_REST_SECONDS)
         self.gate = Gate()
         self._audited: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._noted: deque[float] = deque()

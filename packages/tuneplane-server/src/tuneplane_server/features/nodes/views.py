@@ -1,12 +1,12 @@
-"""How nodes look to the API."""
+"""How nodes look to the API. Dictionaries: of a thousand nodes, objects that are checked as they are made took a third of a second."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TypedDict
 
-from pydantic import BaseModel
-
+from tuneplane_node.engine import Finding
 from tuneplane_node.wire import known_finding
 from tuneplane_server.domain.nodes import NodeHealth, NodeState
 from tuneplane_server.features.hardware.service import HeldByAttempt
@@ -17,7 +17,7 @@ from tuneplane_server.features.nodes.texts import problem_hint, problem_text
 GIB = 2**30
 
 
-class ProblemView(BaseModel):
+class ProblemView(TypedDict):
     """In the reader's language; `detail` is what the machine itself said."""
 
     code: str
@@ -26,7 +26,7 @@ class ProblemView(BaseModel):
     detail: str
 
 
-class FindingView(BaseModel):
+class FindingView(TypedDict):
     code: str
     level: str
     text: str
@@ -34,7 +34,7 @@ class FindingView(BaseModel):
     detail: str
 
 
-class CardView(BaseModel):
+class CardView(TypedDict):
     """`job_id`: who holds it."""
 
     index: int
@@ -45,7 +45,7 @@ class CardView(BaseModel):
     job_id: str | None
 
 
-class HolderView(BaseModel):
+class HolderView(TypedDict):
     """An attempt that holds something of the node. `gpus`: indices of its cards."""
 
     job_id: str
@@ -56,7 +56,7 @@ class HolderView(BaseModel):
     since: datetime
 
 
-class FenceView(BaseModel):
+class FenceView(TypedDict):
     """An attempt that was given up on the node and is to be cleaned up there before the node is used again."""
 
     job_id: str
@@ -64,7 +64,7 @@ class FenceView(BaseModel):
     since: datetime
 
 
-class LeftJobView(BaseModel):
+class LeftJobView(TypedDict):
     """A job on the machine that was launched under another node id. `gpus`: null when its cards cannot be told."""
 
     job_id: str
@@ -74,7 +74,7 @@ class LeftJobView(BaseModel):
     gpus: list[int] | None
 
 
-class NodeView(BaseModel):
+class NodeView(TypedDict):
     """`state` is what administrators want, `health` how it is. `placeable`: something new may begin there now."""
 
     name: str
@@ -104,7 +104,7 @@ class NodeView(BaseModel):
     findings: list[FindingView]
 
 
-class StrangerView(BaseModel):
+class StrangerView(TypedDict):
     """A machine that announces itself under a name that another one has."""
 
     name: str
@@ -114,14 +114,14 @@ class StrangerView(BaseModel):
     problem: ProblemView
 
 
-class NodeList(BaseModel):
+class NodeList(TypedDict):
     items: list[NodeView]
     refused: list[StrangerView]
 
 
 def node_view(node: Node, runs: Sequence[HolderView]) -> NodeView:
     """`runs`: what `runs_by_node` found there."""
-    holder = {index: run.job_id for run in runs for index in run.gpus}
+    holder = {index: run["job_id"] for run in runs for index in run["gpus"]}
     return NodeView(
         name=node.name,
         node_id=node.node_id,
@@ -166,8 +166,12 @@ def node_view(node: Node, runs: Sequence[HolderView]) -> NodeView:
             )
             for left in node.strangers
         ],
-        findings=[FindingView.model_validate(known_finding(found), from_attributes=True) for found in node.findings],
+        findings=[_finding_view(known_finding(found)) for found in node.findings],
     )
+
+
+def _finding_view(found: Finding) -> FindingView:
+    return FindingView(code=found.code, level=found.level, text=found.text, hint=found.hint, detail=found.detail)
 
 
 def stranger_view(stranger: Stranger) -> StrangerView:
