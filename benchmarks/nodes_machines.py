@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -206,4 +207,5 @@ async def _main(plan: Plan) -> None:
 
 
 if __name__ == "__main__":
+    os.nice(5)  # they stand for machines that have processors of their own: the console's are not theirs
     asyncio.run(_main(Plan(**json.loads(Path(sys.argv[1]).read_text()))), loop_factory=uvloop.new_event_loop)

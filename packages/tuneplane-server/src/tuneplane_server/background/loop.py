@@ -67,8 +67,10 @@ class Role(Protocol):
 
 
 class SupervisedLoop:
-    def __init__(self, role: Role, leases: Leases, wakeups: Wakeups, clock: Clock) -> None:
-        self.role = role
+    """`first_rest`: the share of its interval that it waits after its first tick."""
+
+    def __init__(self, role: Role, leases: Leases, wakeups: Wakeups, clock: Clock, *, first_rest: float = 1.0) -> None:
+        self.role, self._first_rest = role, first_rest
         self._leases, self._wakeups, self._clock = leases, wakeups, clock
         self._held: dict[str, Lease] = {}
         self._renewed: datetime = clock.now()
@@ -85,13 +87,15 @@ class SupervisedLoop:
         """Tick until cancelled; then finish nothing, release everything: another process goes on from the rows."""
         try:
             with self._wakeups.listen(*self.role.topics) as self._wake:
+                rest = self._first_rest * self.role.interval
                 while True:
                     self._wake.clear()
                     begun = perf_counter()
                     await self._supervised_tick()
                     # Whatever wakes it how often: as long as a look at many rows took, others have their turn.
                     await asyncio.sleep(min(MOST_REST_SECONDS, perf_counter() - begun))
-                    await wait_for(self._wake, self.role.interval)
+                    await wait_for(self._wake, rest)
+                    rest = self.role.interval
         finally:
             for task in self._busy.values():
                 task.cancel()

@@ -20,6 +20,7 @@ from tuneplane_server.wakeups import Wakeups
 
 log = structlog.get_logger(__name__)
 
+APART = 0.618  # of one more each time: the golden ratio leaves no two near each other, however many there are
 RESTART_SECONDS = 5.0
 
 
@@ -47,7 +48,11 @@ class BackgroundRoles:
         roles: Sequence[Role],
     ) -> None:
         self._ledger, self._leases = ledger, leases
-        self.loops = [SupervisedLoop(role, leases, wakeups, clock) for role in roles]
+        # Those of the same interval would else look together, each time anew.
+        self.loops = [
+            SupervisedLoop(role, leases, wakeups, clock, first_rest=number * APART % 1.0)
+            for number, role in enumerate(roles)
+        ]
         self._tasks: list[asyncio.Task[None]] = []
         self._adopted = False
         self.running = False
