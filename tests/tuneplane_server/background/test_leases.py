@@ -176,6 +176,7 @@ class Role:
 
     def __init__(self) -> None:
         self.rows = ["a", "b"]
+        self.after: dict[str, float] = {}
         self.handled: list[str] = []
         self.fails: Exception | None = None
         self.broken = False
@@ -184,7 +185,7 @@ class Role:
     async def due(self) -> Sequence[Work]:
         if self.broken:
             raise OSError("the database is away")
-        return [Work(row, row) for row in self.rows]
+        return [Work(row, row, after=self.after.get(row, 0.0)) for row in self.rows]
 
     async def handle(self, work: Work, lease: Lease) -> None:
         self.handled.append(work.row_id)
@@ -213,6 +214,16 @@ async def test_a_loop_works_on_what_is_due_and_lets_go_of_the_rest(
     await loop.idle()
     assert role.handled == ["a", "b", "b"]
     assert [lease.row_id for lease in await leases(database, time, "b").claim("test", ["a", "b"])] == ["a"]
+
+
+async def test_what_is_in_no_hurry_waits_before_it_begins_and_keeps_nobody_from_beginning(
+    loop_of: tuple[SupervisedLoop, Role, StillTime],
+) -> None:
+    loop, role, _time = loop_of
+    role.after = {"a": 0.05}
+    await loop.tick()
+    await loop.idle()
+    assert role.handled == ["b", "a"]
 
 
 async def test_backing_off_is_no_failure(loop_of: tuple[SupervisedLoop, Role, StillTime]) -> None:

@@ -29,6 +29,9 @@ async def test_runs_that_just_run_are_looked_at_in_turn_and_those_that_are_stopp
 
     monkeypatch.setattr(harness.scripted, "observe", counted)
 
+    paced = [work.after for work in await role.due() if work.now]
+    assert paced[0] == 0.0 < paced[1] < role.interval, "looks that take turns are spread"
+
     async def look() -> None:
         await harness.loop("observer").tick()
         await harness.loop("observer").idle()

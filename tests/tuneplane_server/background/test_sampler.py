@@ -74,3 +74,18 @@ async def test_a_machine_that_does_not_answer_rests_alone(site: Site) -> None:
 async def test_newest_figures_of_some_machines_are_read_without_the_others(site: Site) -> None:
     await site.look()
     assert sorted(await site.harness.services.figures.latest(["gpu-05", "gpu-21", "no-such"])) == ["gpu-05", "gpu-21"]
+
+
+async def test_of_more_machines_than_one_look_has_time_for_the_batches_begin_one_after_the_other(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nodes() -> list[NodeInfo]:
+        return [NodeInfo(f"gpu-{number:03d}", 8, 64, ()) for number in range(300)]
+
+    monkeypatch.setattr(harness.scripted, "nodes", nodes)
+    role = harness.loop("sampler").role
+    after = [work.after for work in await role.due() if work.item is not None]
+    assert len(after) == 10
+    assert after == sorted(set(after))
+    assert after[0] == 0.0
+    assert after[-1] < role.interval

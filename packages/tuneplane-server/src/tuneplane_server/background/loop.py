@@ -30,11 +30,13 @@ STALE_AFTER_TICKS = 15  # a loop that has not ticked for that many intervals is 
 @dataclass(frozen=True)
 class Work:
     """One row that may need work now, with what was read of it. Not `now`: its turn comes later; its lease is kept until then, since
-    to give it back and claim it again would be two writes each time."""
+    to give it back and claim it again would be two writes each time. `after`: seconds that its handler waits before it begins, so
+    that hundreds of rows, none of which is in a hurry, are no burst that everybody else waits for."""
 
     row_id: str
     item: Any
     now: bool = True
+    after: float = 0.0
 
 
 class BackOffError(Exception):
@@ -166,6 +168,8 @@ class SupervisedLoop:
 
     async def _work(self, work: Work, lease: Lease) -> None:
         try:
+            if work.after:
+                await asyncio.sleep(work.after)
             async with self._slots:
                 with span(f"role {self.role.name}", row=work.row_id):
                     await self.role.handle(work, lease)

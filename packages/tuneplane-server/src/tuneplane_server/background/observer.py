@@ -34,6 +34,7 @@ OTHERS_SECONDS = 30.0
 # Of the runs that nothing is known of but that they run. A look at each is a call to its node: five hundred of them every other second
 # were a third of what a console does. The runner tells their end itself; a look only finds those that could not.
 QUIET_AT_A_LOOK = 100
+PACE = 0.8  # of an interval, over which these looks are spread then
 DRAIN_SECONDS: float = CapsuleIngest.model_fields["drain_seconds"].default
 _NO_EXIT = Exit()  # it has not ended yet: only the runner's word counts
 
@@ -60,8 +61,11 @@ class Observer:
     async def due(self) -> Sequence[Work]:
         """All of them; of those that just run, when there are hundreds, some at each look in turn."""
         rows = await self._writer.jobs_to_watch()
-        later = self._turns.later([row.id for row in rows if _is_quiet(row)])
-        return [Work(row.id, row, now=row.id not in later) for row in rows]
+        quiet = [row.id for row in rows if _is_quiet(row)]
+        later = self._turns.later(quiet)
+        pace = PACE * self.interval / QUIET_AT_A_LOOK if later else 0.0
+        after = {job_id: place * pace for place, job_id in enumerate(job for job in quiet if job not in later)}
+        return [Work(row.id, row, now=row.id not in later, after=after.get(row.id, 0.0)) for row in rows]
 
     async def failed(self, work: Work, lease: Lease, error: Exception) -> None:
         await self._writer.show_failure(work.item, lease, error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -25,10 +25,10 @@ from tuneplane_server.features.hardware.service import HardwareService
 log = structlog.get_logger(__name__)
 
 PRUNE_EVERY = timedelta(hours=1)
-# Machines that are measured in one interval: of more each is measured less often, so that a thousand of them do not take the console
-# from those who wait for it.
-AT_A_LOOK = 250
 BATCH = 25  # machines of one lease and one transaction, which takes some tens of milliseconds then
+# Measured in one interval: of more than these 250 machines each is measured less often, so that a thousand of them do not take the
+# console from those who wait for it, and the begins of the batches are spread over this share of the interval.
+BATCHES_AT_A_LOOK, PACE = 10, 0.8
 # Batches, and calls of each, beside each other: to measure is in no hurry, and all of it at once would be in everybody's way.
 BATCHES, CALLS = 3, 4
 CALL_SECONDS = 15.0
@@ -76,7 +76,9 @@ class Sampler:
             if awake:
                 work.append(Work(row_id, _Batch(awake)))
         work.sort(key=lambda item: min(self._measured.get(name, LONG_AGO) for name in item.item.names))
-        work = work[: max(1, AT_A_LOOK // BATCH)]
+        if len(work) > BATCHES_AT_A_LOOK:
+            pace = PACE * self.interval / BATCHES_AT_A_LOOK
+            work = [replace(each, after=place * pace) for place, each in enumerate(work[:BATCHES_AT_A_LOOK])]
         if self._pruned is None or now - self._pruned >= PRUNE_EVERY:
             work.append(Work(_PRUNE, None))
         return work
