@@ -197,6 +197,7 @@ async def _main(plan: Plan) -> None:
         ws="none",
         lifespan="off",
         access_log=False,
+        timeout_keep_alive=30,  # as a daemon does
         interface="asgi3",  # a bound method is taken for something else
     )
     serving = asyncio.create_task(uvicorn.Server(config).serve())
