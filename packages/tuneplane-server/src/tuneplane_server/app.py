@@ -54,7 +54,8 @@ from tuneplane_server.web.middleware import (
 MIB = 1024 * 1024
 BODY_LIMIT = 1 * MIB
 ROUTERS = (
-    ingest_router,  # first: routes are tried in this order, and nothing is asked for as often
+    ingest_router,  # first: routes are tried in this order, and nothing is asked for as often as these two
+    nodes_router,
     health_router,
     accounts_router,
     users_router,
@@ -64,7 +65,6 @@ ROUTERS = (
     catalog_router,
     hardware_router,
     job_hardware_router,
-    nodes_router,
     runtimes_router,
     packages_router,
     jobs_router,
