@@ -137,6 +137,14 @@ async def test_machines_that_no_partition_has_are_refused_with_the_setting(
     assert "TUNEPLANE_SLURM_PARTITION" in refusal.hint
 
 
+async def test_what_was_not_asked_for_is_not_named_and_the_largest_machine_is(harness: Harness, ada: Principal) -> None:
+    (many,) = await refusals(harness, ada, gpus(8, 3))
+    assert many.message == "the pool p0 wants 3 machines with 8 h200 each; the partition gpu has 2 of them"
+    (memory,) = await refusals(harness, ada, gpus(8, memory_gb=600))
+    assert memory.message.startswith("the pool p0 wants 1 machine with 8 h200 and 600 GB of memory; ")
+    assert "the largest machine for it, g2, has 8 h200, 64 CPUs and " in memory.message
+
+
 @settings(SLURM_PARTITION="big,h200=gpu,cpu=small")
 async def test_machines_of_another_partition_that_counts_are_named(harness: Harness, ada: Principal) -> None:
     (refusal,) = await refusals(harness, ada, gpus(8, 3))
@@ -195,6 +203,7 @@ async def test_two_pools_that_fit_alone_and_not_together(harness: Harness, ada: 
     found = await refusals(harness, ada, gpus(8, 2), gpus(8))
     assert [refusal.code for refusal in found if refusal.code == "pool-impossible"] == ["pool-impossible"]
     assert "TUNEPLANE_SLURM_PARTITION on the console" in " ".join(refusal.hint for refusal in found)
+    assert found[0].message == "the pool p1 wants 1 machine with 8 h200; the other pools of the job leave 0 of them"
 
 
 async def test_an_image_of_another_architecture_is_refused_where_the_machines_are_known(

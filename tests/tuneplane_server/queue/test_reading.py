@@ -81,7 +81,7 @@ async def test_a_job_without_cards_says_what_is_free_of_cpus(api: Api, ada: Prin
     async with await api.client(ada) as client:
         waiting = await waiting_of(client, second)
     assert waiting["text"].startswith(
-        f"needs 1 CPUs and 1 GB of memory on one node; 0.5 CPUs and 999999 GB free on node; held by run {first} of ada"
+        f"needs 1 CPU and 1 GB of memory on one node; 0.5 CPUs and 999999 GB free on node; held by run {first} of ada"
     )
 
 

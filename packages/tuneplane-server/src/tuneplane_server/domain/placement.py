@@ -87,6 +87,18 @@ def place(pools: Sequence[PoolRequest], nodes: Iterable[NodeRoom]) -> list[Assig
     return placed
 
 
+def room_of(pool: PoolRequest, machines: Iterable[Machine]) -> Machine | None:
+    """The machine that has most of what one machine of the pool wants, then the larger one; None when none answers to its profile."""
+
+    def near(machine: Machine) -> tuple[float, int, float, float, str]:
+        cards = len(machine.cards[pool.profile])
+        pairs = ((cards, pool.gpus_per_node), (machine.cpus, pool.cpus), (machine.memory_gb, pool.memory_gb))
+        met = sum(min(1.0, has / wants) for has, wants in pairs if wants)
+        return met, cards, machine.cpus, machine.memory_gb, machine.name
+
+    return max((machine for machine in machines if pool.profile in machine.cards), key=near, default=None)
+
+
 def free_rooms(machines: Iterable[Machine], holds: Iterable[Hold]) -> list[NodeRoom]:
     """What the holds leave free. A hold on a node that is not there takes nothing."""
     held: dict[str, list[Hold]] = {}

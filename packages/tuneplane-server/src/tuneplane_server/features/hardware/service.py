@@ -126,7 +126,7 @@ class HardwareService:
     def ever_fits(self, pools: Sequence[PoolRequest], nodes: Sequence[NodeInfo]) -> NoRoom | None:
         """None when an empty cluster of these machines has room for the pools, those counted too that get no work for now; else
         what stands in the way."""
-        found = place(pools, free_rooms([_machine(node) for node in nodes], ()))
+        found = place(pools, free_rooms(all_machines(nodes), ()))
         return found if isinstance(found, NoRoom) else None
 
     # --- holds and uses -------------------------------------------------------------------------------------------
@@ -306,6 +306,11 @@ def _free(node: NodeInfo, cards: Sequence[GpuInfo], held: set[int]) -> int:
 def machines_of(nodes: Sequence[NodeInfo]) -> list[Machine]:
     """The nodes that get work, as placement wants them."""
     return [_machine(node) for node in nodes if node.placeable]
+
+
+def all_machines(nodes: Sequence[NodeInfo]) -> list[Machine]:
+    """Those too that get no work for now."""
+    return [_machine(node) for node in nodes]
 
 
 def _machine(node: NodeInfo) -> Machine:

@@ -11,6 +11,7 @@ from tuneplane_server.domain.executor_queue import queue_name
 from tuneplane_server.domain.line import Wait, Waiting, WaitKind
 from tuneplane_server.domain.placement import PoolRequest
 from tuneplane_server.domain.queue_facts import FreeOnNode, Holder
+from tuneplane_server.features.queue.pool_words import claim_text
 
 NODES_TOLD = 4
 _QUOTA = {
@@ -125,9 +126,7 @@ def _need(pool: PoolRequest) -> str:
     if pool.gpus_per_node:
         what = f"{pool.gpus_per_node} {pool.profile}"
     else:
-        what = _("{cpus} CPUs and {memory_gb} GB of memory").format(
-            cpus=f"{pool.cpus:g}", memory_gb=f"{pool.memory_gb:g}"
-        )
+        what = claim_text(pool.cpus, pool.memory_gb) or _("room for {profile}").format(profile=pool.profile)
     if pool.nodes == 1:
         return _("{what} on one node").format(what=what)
     return _("{what} on each of {nodes} nodes").format(what=what, nodes=pool.nodes)

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 from tuneplane.contract.refusals import Refusal
 from tuneplane.i18n import _
+from tuneplane_server.domain.placement import NoRoom, free_rooms, place
+from tuneplane_server.features.hardware.service import all_machines
 from tuneplane_server.features.jobs.admission import slurm
 from tuneplane_server.features.jobs.admission.context import AdmissionContext
+from tuneplane_server.features.queue.pool_words import closest_text, wants_text
 
 
 def check(context: AdmissionContext) -> Iterator[Refusal]:
@@ -30,20 +33,22 @@ def check(context: AdmissionContext) -> Iterator[Refusal]:
             field="spec.resources.pools",
         )
     elif context.no_room_ever is not None and not any(slurm.too_large(context)):
-        pool = context.no_room_ever.pool
         yield Refusal(
-            "pool-impossible",
-            _("the pool {name} wants {nodes} machines with {gpus} GPUs, {cpus:g} CPUs and {memory:g} GB each; {fitting} have that").format(
-                name=pool.name,
-                nodes=pool.nodes,
-                gpus=pool.gpus_per_node,
-                cpus=pool.cpus,
-                memory=pool.memory_gb,
-                fitting=context.no_room_ever.fitting_nodes,
-            ),
-            _hint(context),
-            field="spec.resources.pools",
-        )  # fmt: skip
+            "pool-impossible", _no_room(context, context.no_room_ever), _hint(context), field="spec.resources.pools"
+        )
+
+
+def _no_room(context: AdmissionContext, found: NoRoom) -> str:
+    """What the first pool without room asks for, and what there is; other pools before it may have taken what it needs."""
+    pool, machines = found.pool, all_machines(context.nodes)
+    alone = place([pool], free_rooms(machines, ()))
+    if not isinstance(alone, NoRoom):
+        text = _("{wants}; the other pools of the job leave {fitting} of them")
+        return text.format(wants=wants_text(pool), fitting=found.fitting_nodes)
+    closest = "" if alone.fitting_nodes else closest_text(pool, machines)
+    if closest:
+        return _("{wants}; {closest}").format(wants=wants_text(pool), closest=closest)
+    return _("{wants}; {fitting} have that").format(wants=wants_text(pool), fitting=alone.fitting_nodes)
 
 
 def _hint(context: AdmissionContext) -> str:

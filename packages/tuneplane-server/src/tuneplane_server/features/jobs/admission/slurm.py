@@ -10,9 +10,10 @@ from tuneplane.contract.refusals import Refusal
 from tuneplane.i18n import _
 from tuneplane_server.domain.placement import PoolRequest
 from tuneplane_server.executors.port import NodeInfo
-from tuneplane_server.features.hardware.service import CPU_PROFILE
+from tuneplane_server.features.hardware.service import CPU_PROFILE, all_machines
 from tuneplane_server.features.jobs.admission.context import AdmissionContext
 from tuneplane_server.features.jobs.admission.duration import longest_run
+from tuneplane_server.features.queue.pool_words import closest_text, wants_text
 
 
 def check(context: AdmissionContext) -> Iterator[Refusal]:
@@ -105,23 +106,19 @@ def _no_such_machines(
     elsewhere = sorted(
         {name for node in context.nodes if _fits(node, pool) for name in _partitions(node) if name != partition}
     )
-    wants = _("the pool {name} wants {nodes} machines with {gpus} GPUs of {profile}, {cpus:g} CPUs and {memory:g} GB each").format(
-        name=pool.name,
-        nodes=pool.nodes,
-        gpus=pool.gpus_per_node,
-        profile=pool.profile,
-        cpus=pool.cpus,
-        memory=pool.memory_gb,
-    )  # fmt: skip
     has = _("the partition {partition} has {fitting} of them").format(
         partition=partition or _("(Slurm's default)"), fitting=fitting
     )
+    said = [wants_text(pool), has]
+    closest = "" if fitting else closest_text(pool, all_machines(nodes_in(context.nodes, partition)))
+    if closest:
+        said.append(closest)
     hint = _("ask for less, or have TUNEPLANE_SLURM_PARTITION send {profile} to a partition that has them").format(
         profile=pool.profile
     )
     if elsewhere:
         hint += " " + _("(such machines are also in: {names})").format(names=", ".join(elsewhere))
-    return Refusal("pool-impossible", f"{wants}; {has}", hint, field=f"spec.resources.pools.{index}")
+    return Refusal("pool-impossible", _("; ").join(said), hint, field=f"spec.resources.pools.{index}")
 
 
 def _fits(node: NodeInfo, pool: PoolRequest) -> bool:
