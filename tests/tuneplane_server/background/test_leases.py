@@ -226,6 +226,23 @@ async def test_what_is_in_no_hurry_waits_before_it_begins_and_keeps_nobody_from_
     assert role.handled == ["b", "a"]
 
 
+async def test_what_waits_to_begin_is_not_due_once_more_for_that_and_begins_at_once_when_it_is_in_a_hurry(
+    loop_of: tuple[SupervisedLoop, Role, StillTime],
+) -> None:
+    """Else hundreds of rows that wait make a loop look again each time one of them is done, for ever."""
+    loop, role, _time = loop_of
+    role.rows, role.after = ["a"], {"a": 3600.0}
+    await loop.tick()
+    await loop.tick()
+    assert (loop.busy, role.handled) == (1, [])
+    role.after = {}
+    await loop.tick()
+    async with asyncio.timeout(60):
+        await loop.idle()
+    assert role.handled == ["a"]
+    assert not loop._wake.is_set(), "nothing has changed that was not looked at"
+
+
 async def test_backing_off_is_no_failure(loop_of: tuple[SupervisedLoop, Role, StillTime]) -> None:
     loop, role, _time = loop_of
     role.fails = BackOffError()

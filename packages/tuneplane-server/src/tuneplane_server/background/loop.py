@@ -39,6 +39,14 @@ class Work:
     after: float = 0.0
 
 
+@dataclass
+class _Resting:
+    """A row whose handler waits out its `after`: it begins with what was read of the row last, and at once when `hurry` is set."""
+
+    work: Work
+    hurry: asyncio.Event
+
+
 class BackOffError(Exception):
     """A handler can do nothing for now, which is no fault of it: the row rests for a while, quietly."""
 
@@ -78,6 +86,7 @@ class SupervisedLoop:
         self._renewed: datetime = clock.now()
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._resting: dict[str, _Resting] = {}  # of the busy ones, those that have not begun
         self._again: set[str] = set()  # rows that were due once more while their handler ran
         self._wake = asyncio.Event()
         self.last_tick: datetime | None = None
@@ -124,13 +133,14 @@ class SupervisedLoop:
 
     @property
     def busy(self) -> int:
-        """Handlers at work or waiting for a slot."""
+        """Handlers at work, waiting for a slot, or waiting out their `after`."""
         return len(self._busy)
 
     async def tick(self) -> None:
         """One round: what is due is claimed and begun; what is not due any more is released."""
         work = {item.row_id: item for item in await self.role.due()}
-        self._again |= {row_id for row_id in work.keys() & self._busy.keys() if work[row_id].now}
+        for row_id in work.keys() & self._busy.keys():
+            self._due_again(work[row_id])
         await self._drop([row_id for row_id in self._held if row_id not in work and row_id not in self._busy])
         await self._renew()
         wanted = [row_id for row_id in work if row_id not in self._held and row_id not in self._busy]
@@ -155,21 +165,37 @@ class SupervisedLoop:
         self.ticks += 1
         self.last_tick = self._clock.now()
 
+    def _due_again(self, work: Work) -> None:
+        """A handler that has not begun will see what is new, and one in no hurry is due at a later look anyway: if each of hundreds
+        asked for a look of its own when it is done, the loop would look without a pause."""
+        resting = self._resting.get(work.row_id)
+        hurries = work.now and not work.after
+        if resting is not None:
+            resting.work = work
+            if hurries:
+                resting.hurry.set()
+        elif hurries:
+            self._again.add(work.row_id)
+
     def _begin(self, work: Work, lease: Lease) -> None:
+        if work.after:
+            self._resting[work.row_id] = _Resting(work, asyncio.Event())
         task = asyncio.create_task(self._work(work, lease), name=f"{self.role.name}:{work.row_id}")
         self._busy[work.row_id] = task
         task.add_done_callback(lambda _task: self._done(work.row_id))
 
     def _done(self, row_id: str) -> None:
         self._busy.pop(row_id, None)
+        self._resting.pop(row_id, None)  # cancelled before it began
         if row_id in self._again:
             self._again.discard(row_id)
             self._wake.set()
 
     async def _work(self, work: Work, lease: Lease) -> None:
         try:
-            if work.after:
-                await asyncio.sleep(work.after)
+            if (resting := self._resting.get(work.row_id)) is not None:
+                await wait_for(resting.hurry, work.after)
+                work = self._resting.pop(work.row_id).work
             async with self._slots:
                 with span(f"role {self.role.name}", row=work.row_id):
                     await self.role.handle(work, lease)
