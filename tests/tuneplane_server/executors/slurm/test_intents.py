@@ -136,3 +136,14 @@ def test_of_many_tries_the_last_ones_are_kept(directory: Path) -> None:
     found = read_intent(directory)
     assert found is not None
     assert (found.n, found.first) == (last, 1.0)
+
+
+def test_a_console_that_slept_through_all_kept_tries_makes_none_of_them_again(directory: Path) -> None:
+    tries = [
+        Intent(n=n, at=float(n), first=1.0, nodes=("slurm/a-1/0",), gpus=8, runtime="oci")
+        for n in range(1, intents.KEPT_TRIES + 4)
+    ]
+    assert all(begin(directory, each) for each in tries)
+    assert not begin(directory, replace(tries[1], at=99.0)), "it was made, and dropped since"
+    assert read_intent(directory) == tries[-1]
+    assert not (directory / "intent-2.json").exists()

@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 MOST_BYTES = 64 * 1024
-# Tries that are kept. A run may wait for days for a Slurm that takes no more jobs; of two consoles one would have to sleep through
-# all of these to make a try that was made already.
-KEPT_TRIES = 64
+KEPT_TRIES = 64  # a run may wait for days for a Slurm that takes no more jobs
 STOP_FILE, KILL_FILE, OVER_FILE = "stop.json", "kill.json", "over.json"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME = re.compile(r"intent-([1-9][0-9]{0,4})\.json", re.ASCII)
@@ -64,7 +62,8 @@ def read_intent(directory: Path) -> Intent | None:
 
 
 def begin(directory: Path, intent: Intent) -> bool:
-    """Write a new try durably. False: another console has made this one."""
+    """Write a new try durably. False: another console has made this one. Also when its file is gone again, as old tries' are: the
+    last one never is, so whoever slept through all that were kept sees it beside what it has made itself."""
     draft = _draft(directory, asdict(intent))
     file = _file(directory, intent.n)
     try:
@@ -74,6 +73,9 @@ def begin(directory: Path, intent: Intent) -> bool:
             made = _placed(draft, file)
     finally:
         draft.unlink()
+    if made and max(_numbers(directory), default=0) > intent.n:
+        file.unlink(missing_ok=True)
+        made = False
     if made:
         _drop_old(directory, intent.n - KEPT_TRIES)
         _sync(directory)
