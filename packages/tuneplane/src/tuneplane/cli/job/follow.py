@@ -66,20 +66,17 @@ def wait_until_over(
     job: str,
     *,
     timeout: float | None = None,
-    on_change: Callable[[Job], None] | None = None,
+    on_look: Callable[[Job], None] | None = None,
 ) -> Job:
-    """The job in its terminal phase, or as it is when `timeout` seconds have passed. `on_change` is told every new phase."""
+    """The job in its terminal phase, or as it is when `timeout` seconds have passed. `on_look` is told it at every look."""
     patience = Patience()
     deadline = None if timeout is None else time.monotonic() + timeout
-    phase = ""
     with Changes(console, job) as changes:
         while True:
             found = patience.call(lambda: console.job(job))
-            if found["phase"] != phase:
-                phase = found["phase"]
-                if on_change:
-                    on_change(found)
-            if phase in TERMINAL_PHASES:
+            if on_look:
+                on_look(found)
+            if found["phase"] in TERMINAL_PHASES:
                 return found
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:

@@ -11,7 +11,7 @@ from tuneplane.cli.job.ids import find_job
 from tuneplane.cli.job.next_steps import next_steps
 from tuneplane.cli.job.show_attempts import attempts_text
 from tuneplane.cli.job.show_text import local_time, phase_word, pools_text, reason_text, run_time, runs_in, state_word
-from tuneplane.cli.job.show_waiting import waiting_text
+from tuneplane.cli.job.show_waiting import conditions, waiting_text
 from tuneplane.cli.options import job_argument, json_option, server_option, tp_command
 from tuneplane.cli.session import open_console
 from tuneplane.cli.text import clean, fields, table, write, write_json
@@ -22,7 +22,6 @@ from tuneplane.i18n import _
 
 MAX_EVENTS = 200
 MAX_DETAIL_LINES = 10
-EXECUTOR_QUEUE = "executor-queue"
 
 
 @tp_command(
@@ -102,11 +101,7 @@ def _followers(job: Job) -> str:
 
 def _why(job: Job) -> str:
     """Everything that explains the phase: what it waits for, conditions, the reason it ended."""
-    lines = [
-        f"{clean(condition['type'])}: {clean(condition.get('text') or '')}".rstrip(": ")
-        for condition in job.get("conditions") or []
-        if not (condition["type"] == EXECUTOR_QUEUE and job.get("waiting"))  # that says the same
-    ]
+    lines = conditions(job)
     reason = job.get("reason")
     if reason:
         lines.append(_("reason: {text}").format(text=clean(reason_text(reason))))

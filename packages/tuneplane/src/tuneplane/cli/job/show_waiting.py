@@ -13,6 +13,8 @@ from tuneplane.i18n import _, ngettext
 SHOWN = 6
 WANTS_ROOM = ("cards", "cpus", "turn")
 IN_EXECUTOR_QUEUE = "executor"
+EXECUTOR_QUEUE = "executor-queue"  # the condition that says the same
+TELLS_PLACE = (*WANTS_ROOM, "drained", IN_EXECUTOR_QUEUE)  # their sentence names the place in line
 
 
 def waiting_text(job: Job) -> str:
@@ -23,6 +25,24 @@ def waiting_text(job: Job) -> str:
     lines = [_("waiting: {text}").format(text=clean(waiting["text"]))] if waiting else _held_back(job)
     details = fields(_details(waiting)) if waiting else ""
     return "".join(f"{line}\n" for line in lines) + "".join(f"  {line}\n" for line in details.splitlines())
+
+
+def reasons(job: Job) -> list[str]:
+    """Sentences: why it does not run, with its place in line, and the conditions that are true of it."""
+    waiting = job.get("waiting")
+    lines = [waiting["text"]] if waiting else []
+    if waiting and waiting.get("position") is not None and waiting.get("kind") not in TELLS_PLACE:
+        lines.append(_("number {position} in line").format(position=waiting["position"]))
+    return lines + conditions(job)
+
+
+def conditions(job: Job) -> list[str]:
+    """`node-unreachable: …`; without what the sentence about its wait says already."""
+    return [
+        f"{clean(item['type'])}: {clean(item.get('text') or '')}".rstrip(": ")
+        for item in job.get("conditions") or []
+        if not (item["type"] == EXECUTOR_QUEUE and job.get("waiting"))
+    ]
 
 
 def rests_until(job: Job) -> str | None:
