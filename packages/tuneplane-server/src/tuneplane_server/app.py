@@ -106,7 +106,9 @@ def create_app(
     app.state.services = services
     problems.install(app)
     for router in ROUTERS:
-        app.include_router(router)
+        # As they are: `include_router` would build each route, with its validators, a second time at the first request that passes
+        # it, for prefixes and dependencies of the whole app, which there are none of.
+        app.router.routes.extend(router.routes)
     install_site(app)
     _add_layers(app, services)
     _add_opentelemetry(app, services)

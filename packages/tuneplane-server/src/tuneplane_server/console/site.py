@@ -58,7 +58,7 @@ def install_site(app: FastAPI) -> None:
         notices,
         problems,
     ):
-        app.include_router(module.router)
+        app.router.routes.extend(module.router.routes)  # not included, as `create_app` says
 
 
 async def _home() -> Response:
