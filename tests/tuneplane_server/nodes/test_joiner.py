@@ -214,6 +214,15 @@ async def test_whoever_else_answers_at_the_address_is_not_the_node(site: Site) -
     assert machine.proofs == 0
 
 
+async def test_a_machine_that_has_another_name_now_is_no_sign_of_life_of_the_old_one(site: Site) -> None:
+    machine = await site.join()
+    await site.look()
+    machine.hello_of = announcement("gpu-9", node_id="id-gpu-1").hello
+    site.harness.time.pass_(SILENCE)
+    await site.look()
+    assert not (await site.node()).heard
+
+
 async def test_a_node_that_comes_back_cleans_up_what_was_given_up_there(site: Site) -> None:
     """Scenario 28: its attempt was superseded meanwhile."""
     machine = await site.join()

@@ -14,6 +14,7 @@ from tests.tuneplane_server.nodes.build import announcement, finding, inventory,
 from tuneplane_server.domain.nodes import STARTED_AGAIN_AFTER, UNHEARD_AFTER, NodeHealth, NodeState
 from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.audit.budget import AT_MOST
+from tuneplane_server.features.nodes.known import LOOK_EVERY
 from tuneplane_server.features.nodes.node import NodeProblem
 from tuneplane_server.features.nodes.service import NodesService
 from tuneplane_server.web.problems import ProblemError
@@ -187,6 +188,43 @@ async def test_a_name_stays_taken_while_a_run_is_said_to_be_there(
     assert answer.state == "refused"
     (node,) = await nodes.list()
     assert node.node_id == "id-node"
+
+
+async def test_a_machine_that_was_renamed_is_not_used_under_two_names(harness: Harness, nodes: NodesService) -> None:
+    """Its cards would be there twice, and given to two runs at once."""
+    harness.time.pass_(60)
+    await ready(nodes)
+    await nodes.fence("gpu-1", "a" * 16, 1)
+    renamed = announcement("gpu-9", node_id="id-gpu-1", address="http://gpu-1:8643", started_at=3000.0)
+    answer = await nodes.announce(renamed, "10.0.0.1")
+    assert answer.problem is not None
+    assert (answer.state, answer.problem.code) == ("refused", "node-renamed")
+    assert "gpu-1" in answer.problem.text
+    harness.time.pass_(SILENCE)
+    assert (await nodes.announce(renamed, "10.0.0.1")).state == "ready"
+    harness.time.pass_(LOOK_EVERY.total_seconds())
+    before, now = await nodes.get("gpu-1"), await nodes.get("gpu-9")
+    assert before is not None
+    assert now is not None
+    assert (before.state, before.fences) == (NodeState.REMOVED, ())
+    assert [(fence.job_id, fence.attempt) for fence in now.fences] == [("a" * 16, 1)], "it still has to end that"
+    assert (await nodes.announce(announcement(started_at=4000.0), "10.0.0.1")).state == "refused"
+    harness.time.pass_(SILENCE)
+    assert (await nodes.announce(announcement(started_at=4000.0), "10.0.0.1")).state == "ready", "it has its name back"
+    harness.time.pass_(LOOK_EVERY.total_seconds())
+    assert [node.name for node in await nodes.list()] == ["gpu-1"]
+
+
+async def test_a_machine_is_not_renamed_while_a_run_is_said_to_be_there(
+    harness: Harness, ada: Principal, nodes: NodesService
+) -> None:
+    harness.time.pass_(60)
+    await ready(nodes, "node")  # as the scripted executor calls its machine
+    await harness.running_job(ada, jobspec(resources=gpu_pool(1)))
+    harness.time.pass_(SILENCE)
+    answer = await nodes.announce(announcement("gpu-9", node_id="id-node"), "10.0.0.9")
+    assert answer.state == "refused"
+    assert [node.name for node in await nodes.list()] == ["node"]
 
 
 async def test_a_new_address_is_believed_and_forgets_that_the_old_one_was_not_reached(

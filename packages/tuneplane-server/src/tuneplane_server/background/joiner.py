@@ -28,7 +28,7 @@ from tuneplane_server.domain.nodes import PROVE_EVERY, UNHEARD_AFTER, NodeHealth
 from tuneplane_server.features.nodes.building import daemon_start
 from tuneplane_server.features.nodes.node import Fence, Node, NodeProblem
 from tuneplane_server.features.nodes.service import NodesService
-from tuneplane_server.features.nodes.texts import NODE_CLONED
+from tuneplane_server.features.nodes.texts import NODE_CLONED, NODE_RENAMED
 from tuneplane_server.features.nodes.visits import Proof, Visit
 from tuneplane_server.findings import Findings
 from tuneplane_server.storage.identity import ROOT_OF_CONSOLE, StorageIdentity
@@ -140,8 +140,9 @@ class Joiner:
             client = self._connect(call.address)
             try:
                 hello = await client.hello()
-                if hello.node_id != call.node_id:
-                    raise NodeUnreachableError("node-answer", hello.node_id, address=call.address, why=OTHER_NODE)
+                if hello.node_id != call.node_id or (call.node is not None and hello.name != call.node.name):
+                    detail = f"{hello.name} {hello.node_id}"
+                    raise NodeUnreachableError("node-answer", detail, address=call.address, why=OTHER_NODE)
                 proof, why = await self._prove(call, client, hello)
                 why = why or await self._end_fenced(call, client)
             except NodeUnreachableError as error:
@@ -197,8 +198,8 @@ class Joiner:
         """What was given up on a machine is ended there, also when another one has its name now. By key."""
         found = {}
         for stranger in self._nodes.strangers():
-            if stranger.problem.code == NODE_CLONED:  # what was given up under that id is perhaps on the other machine
-                continue
+            if stranger.problem.code in (NODE_CLONED, NODE_RENAMED):
+                continue  # what was given up under that id is perhaps on the other machine
             fences = tuple(f for f in await self._nodes.fences(stranger.name) if f.node_id == stranger.node_id)
             if fences:
                 call = Call(None, stranger.node_id, stranger.address, prove=False, fences=fences)

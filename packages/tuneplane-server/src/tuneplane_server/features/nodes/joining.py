@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -20,7 +20,7 @@ from tuneplane_server.features.audit.service import AuditEntry, AuditService
 from tuneplane_server.features.nodes import repo
 from tuneplane_server.features.nodes.node import NodeProblem
 from tuneplane_server.features.nodes.tables import NodeRow
-from tuneplane_server.features.nodes.texts import NAME_TAKEN, NODE_CLONED
+from tuneplane_server.features.nodes.texts import NAME_TAKEN, NODE_CLONED, NODE_RENAMED
 from tuneplane_server.web.problems import ProblemError, refused
 
 if TYPE_CHECKING:
@@ -48,6 +48,10 @@ class Joining:
         values = _values(announcement, self._clock.now())
         async with self._database.begin() as session:
             row = await repo.get(session, name)
+            others = await repo.other_names(session, announcement.hello.node_id, name)
+            if (known := await self._known_as(session, others)) is not None:
+                return _renamed(known, announcement)
+            await self._give_up_names(session, others, announcement, from_address)
             if row is None and await repo.add(session, self._new(values)):
                 self._record(session, "node.join", announcement, from_address)
                 return None
@@ -80,6 +84,8 @@ class Joining:
             row.unreachable = None  # that was said of the other address
         for name, value in values.items():
             setattr(row, name, value)
+        if row.state == NodeState.REMOVED and row.state_by == SYSTEM:  # it has its name of before again
+            row.state, row.state_at, row.proved_start = NodeState.READY.value, self._clock.now(), ""
         row.version += 1
 
     def _replace(self, row: NodeRow, values: dict[str, Any]) -> None:
@@ -87,6 +93,32 @@ class Joining:
         for name, value in self._new(values).items():
             setattr(row, name, value)
         row.version += 1
+
+    async def _known_as(self, session: AsyncSession, others: Sequence[NodeRow]) -> NodeRow | None:
+        """Another name that the machine still has: it is heard of under that one, or may be, or a run is said to be there. Under two
+        names its cards would be there twice.
+        """
+        if not others:
+            return None
+        held = {hold.node for item in await self._hardware().held(session) for hold in item.holds}
+        since = self._clock.now() - UNHEARD_AFTER
+        for row in others:
+            heard = row.state != NodeState.REMOVED and max(row.last_heard, self._begun) > since
+            if heard or row.name in held:
+                return row
+        return None
+
+    async def _give_up_names(
+        self, session: AsyncSession, others: Sequence[NodeRow], told: Announcement, from_address: str
+    ) -> None:
+        """The machine was renamed: it is not used under the names of before, and ends what was given up under them."""
+        for row in others:
+            await repo.move_fences(session, row.name, told.hello.node_id, told.hello.name)
+            if row.state != NodeState.REMOVED:
+                row.state, row.state_by, row.state_at = NodeState.REMOVED.value, SYSTEM, self._clock.now()
+                row.version += 1
+                data = {"renamed": told.hello.name, "node_id": row.node_id}
+                self._audit.record(session, AuditEntry(SYSTEM, "node.remove", row.name, from_address, data))
 
     async def _is_kept(self, session: AsyncSession, row: NodeRow, heard: datetime | None) -> bool:
         """Whether the name is still the first machine's: it is heard of, or a run is said to be there. Who asked the second one
@@ -183,6 +215,10 @@ def _cloned(row: NodeRow, announcement: Announcement, heard: datetime | None) ->
     return NodeProblem(
         NODE_CLONED, {"name": row.name, "taken_id": row.node_id} | boots | _sides(row, announcement, heard)
     )
+
+
+def _renamed(row: NodeRow, announcement: Announcement) -> NodeProblem:
+    return NodeProblem(NODE_RENAMED, {"taken": row.name, "taken_id": row.node_id} | _sides(row, announcement, None))
 
 
 def _sides(row: NodeRow, announcement: Announcement, heard: datetime | None) -> dict[str, Any]:

@@ -44,6 +44,12 @@ async def get(session: AsyncSession, name: str) -> NodeRow | None:
     return await session.get(NodeRow, name, populate_existing=True, with_for_update=True)
 
 
+async def other_names(session: AsyncSession, node_id: str, name: str) -> list[NodeRow]:
+    """Rows of the same machine under other names, not locked."""
+    some = select(NodeRow).where(NodeRow.node_id == node_id, NodeRow.name != name).order_by(NodeRow.name)
+    return list(await session.scalars(some.execution_options(populate_existing=True)))
+
+
 async def get_many(session: AsyncSession, names: Sequence[str]) -> dict[str, NodeRow]:
     """As `get`, of some tens; locked in the order of their names, so that two who do it wait for each other."""
     some = select(NodeRow).where(NodeRow.name.in_(names)).order_by(NodeRow.name).with_for_update()
@@ -83,6 +89,15 @@ async def add_fence(session: AsyncSession, values: Mapping[str, Any]) -> bool:
     dialect = sqlite if session.get_bind().dialect.name == "sqlite" else postgresql
     statement = dialect.insert(NodeFenceRow).values(dict(values)).on_conflict_do_nothing()
     return (await session.execute(statement.returning(NodeFenceRow.attempt))).first() is not None
+
+
+async def move_fences(session: AsyncSession, node: str, node_id: str, to: str) -> None:
+    """What was given up on that machine is from now on to be ended by it under another name."""
+    row = NodeFenceRow
+    for fence in await session.scalars(select(row).where(row.node == node, row.node_id == node_id)):
+        values = {"job_id": fence.job_id, "attempt": fence.attempt, "node_id": node_id, "created_at": fence.created_at}
+        await add_fence(session, values | {"node": to})
+    await session.execute(delete(row).where(row.node == node, row.node_id == node_id))
 
 
 async def remove_fence(session: AsyncSession, node: str, job_id: str, attempt: int) -> bool:

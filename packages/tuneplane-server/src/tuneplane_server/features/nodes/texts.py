@@ -10,6 +10,7 @@ from tuneplane_server.features.nodes.node import NodeProblem
 
 NAME_TAKEN = "node-name-taken"
 NODE_CLONED = "node-cloned"
+NODE_RENAMED = "node-renamed"
 NODE_VERSION = "node-version"
 NODE_REMOVED = "node-removed"
 STORAGE_OTHER = "storage-other"
@@ -43,6 +44,16 @@ PROBLEM_TEXTS: dict[str, ProblemText] = {
         N_(
             "If it is one machine that was started again, this ends by itself in half a minute. Else remove node-id from the state "
             "directory of the copy, give it a TUNEPLANE_NODE_NAME of its own, and start its daemon again."
+        ),
+    ),
+    NODE_RENAMED: ProblemText(
+        N_(
+            "This machine, {address} (node id {node_id}), is known as {taken}: {taken_address}, heard of {taken_heard}. Under two "
+            "names its cards would be there twice."
+        ),
+        N_(
+            "If it was renamed, it joins under its new name by itself when {taken} is silent and no run holds anything there any "
+            "more. If it is a copy of that machine, remove node-id from its state directory and start its daemon again."
         ),
     ),
     NODE_VERSION: ProblemText(
