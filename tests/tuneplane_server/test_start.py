@@ -2,16 +2,95 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.exceptions import FastAPIError
 from starlette.routing import Route
+from starlette.testclient import TestClient
 
 from tests.tuneplane_server.harness import Harness
 from tuneplane_server.app import ROUTERS
 from tuneplane_server.console.pages import accounts
+from tuneplane_server.web.routing import LateRoute, Router
+
+WORKED_OUT = """
+import json
+import tuneplane_server.serving
+from tuneplane_server.app import ROUTERS
+from tuneplane_server.console.pages import accounts, jobs
+routes = [route for router in (*ROUTERS, accounts.router, jobs.router) for route in router.routes]
+print(json.dumps([len(routes), [route.path for route in routes if "dependant" in vars(route)]]))
+"""
 
 
-def test_each_route_is_built_once_where_it_is_written(harness: Harness) -> None:
+def test_each_route_is_served_as_it_was_written(harness: Harness) -> None:
     served = harness.app.router.routes
     assert all(isinstance(route, Route) for route in served)
     written = [route for router in (*ROUTERS, accounts.router) for route in router.routes]
     assert written
     assert {id(route) for route in written} <= {id(route) for route in served}
+
+
+def test_every_route_can_be_worked_out(harness: Harness) -> None:
+    late = [route for route in harness.app.router.routes if isinstance(route, LateRoute)]
+    assert len(late) > 100
+    for route in late:
+        route.work_out()
+        assert route.dependant.call is route.endpoint
+        assert not hasattr(route, "nothing_of_the_kind")
+
+
+def test_importing_the_console_works_no_route_out() -> None:
+    told = subprocess.run([sys.executable, "-c", WORKED_OUT], capture_output=True, text=True, check=True, timeout=60)
+    count, worked_out = json.loads(told.stdout)
+    assert count > 100
+    assert worked_out == []
+
+
+def test_a_late_route_answers_and_is_described_as_any_other() -> None:
+    answers = []
+    for router in (Router(prefix="/things", tags=["things"]), None):
+        app = FastAPI()
+        _write(app.router if router is None else router, "" if router is not None else "/things", router is None)
+        if router is not None:
+            app.router.routes.extend(router.routes)
+        client = TestClient(app)
+        replies = [
+            client.get("/things/7"),
+            client.get("/things/seven"),
+            client.post("/things/7"),
+            client.head("/things/7"),
+        ]
+        answers.append(([(one.status_code, one.text, one.headers.get("allow")) for one in replies], app.openapi()))
+    assert answers[0] == answers[1]
+    assert [status for status, _text, _allow in answers[0][0]] == [200, 422, 405, 405]
+
+
+def _write(router: Any, prefix: str, tagged: bool) -> None:
+    @router.get(f"{prefix}/{{number}}", tags=["things"] if tagged else None)
+    def thing(number: int, much: bool = False) -> dict[str, int]:
+        """One of them."""
+        return {"number": number + much}
+
+
+class Thing:
+    """Nothing that FastAPI could read out of a request."""
+
+
+def test_a_route_that_cannot_be_worked_out_says_why_each_time() -> None:
+    router = Router()
+
+    @router.get("/wrong")
+    def wrong(thing: Thing) -> None:
+        """Has an impossible parameter."""
+
+    (route,) = router.routes
+    assert isinstance(route, LateRoute)
+    for _time in range(2):
+        with pytest.raises(FastAPIError, match="Thing"):
+            route.work_out()

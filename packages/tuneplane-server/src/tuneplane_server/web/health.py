@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import JSONResponse, Response
@@ -14,8 +14,9 @@ from tuneplane_server.background.roles import RoleHealth
 from tuneplane_server.features.accounts.deps import services_of
 from tuneplane_server.services import Services
 from tuneplane_server.web.gauges import read_gauges
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(tags=["operations"])
+router = Router(tags=["operations"])
 NO_STORE = {"Cache-Control": "no-store"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from tuneplane.contract.refusals import Refusal, RefusedError
@@ -15,8 +15,9 @@ from tuneplane_server.features.accounts.deps import check_same_origin, client_ad
 from tuneplane_server.features.accounts.passwords import MIN_LENGTH
 from tuneplane_server.features.accounts.principal import ADMIN, READ, WRITE
 from tuneplane_server.web.problems import ProblemError, from_refusals
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(include_in_schema=False)
+router = Router(include_in_schema=False)
 
 SETUP_COOKIE = "tuneplane_setup"
 SETUP_SECONDS = 15 * 60

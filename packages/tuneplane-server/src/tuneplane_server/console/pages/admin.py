@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Form, Query, Request
+from fastapi import Depends, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from tuneplane.contract.refusals import RefusedError
@@ -20,6 +20,7 @@ from tuneplane_server.features.governance.views import report_view
 from tuneplane_server.features.jobs.presenting import present_list
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 from tuneplane_server.web.problems import ProblemError, from_refusals, refused
+from tuneplane_server.web.routing import Router
 
 
 async def administrator(reader: Annotated[Principal, Depends(signed_in)]) -> None:
@@ -27,7 +28,7 @@ async def administrator(reader: Annotated[Principal, Depends(signed_in)]) -> Non
         raise refused("forbidden", _("only an administrator may do that"))
 
 
-router = APIRouter(include_in_schema=False, prefix="/admin", dependencies=[Depends(administrator)])
+router = Router(include_in_schema=False, prefix="/admin", dependencies=[Depends(administrator)])
 
 APPROVALS_AT_ONCE = 50
 NO_STORE = {"Cache-Control": "no-store"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import Form, Query, Request
 from pydantic import ValidationError
 from starlette.responses import RedirectResponse, Response
 
@@ -19,8 +19,9 @@ from tuneplane_server.features.alerts.texts import kind_text
 from tuneplane_server.features.alerts.views import alerts_view, delivery_view, notification_view, webhook_view
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 from tuneplane_server.web.problems import ProblemError, from_refusals, refused
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(include_in_schema=False)
+router = Router(include_in_schema=False)
 
 PAGE = 50
 DELIVERIES_SHOWN = 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from tuneplane_server.console.pages.jobs import primary_metric
@@ -13,8 +13,9 @@ from tuneplane_server.console.views import compare as view
 from tuneplane_server.console.views import jobs as jobs_of
 from tuneplane_server.features.jobs.presenting import present_list
 from tuneplane_server.features.telemetry.curves_api import RUNS_AT_ONCE
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(include_in_schema=False)
+router = Router(include_in_schema=False)
 
 
 @router.get("/compare")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from tuneplane_server.console.pages.reader import Reader, pages_of, services_of
@@ -13,8 +13,9 @@ from tuneplane_server.features.evaluation.api import parse_place, parse_project
 from tuneplane_server.features.evaluation.service import MOST_COMPARED, check_model
 from tuneplane_server.features.evaluation.views import comparison_view, evaluation_view
 from tuneplane_server.web.cursors import encode_cursor
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(include_in_schema=False, prefix="/evaluations")
+router = Router(include_in_schema=False, prefix="/evaluations")
 
 PAGE = 50
 FEWEST = 2  # runs that make a comparison

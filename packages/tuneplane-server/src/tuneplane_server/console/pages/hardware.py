@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from tuneplane_server.console.pages.reader import Reader, pages_of, services_of
 from tuneplane_server.console.views import hardware as view
 from tuneplane_server.console.views import nodes as nodes_view
 from tuneplane_server.console.views import queue as queue_view
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(include_in_schema=False)
+router = Router(include_in_schema=False)
 
 
 @router.get("/hardware")

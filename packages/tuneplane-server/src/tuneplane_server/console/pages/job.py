@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from tuneplane.contract.words import TERMINAL_PHASES
@@ -28,8 +28,9 @@ from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.features.jobs.views import event_view, job_view
 from tuneplane_server.services import Services
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(include_in_schema=False, prefix="/jobs/{job_id}")
+router = Router(include_in_schema=False, prefix="/jobs/{job_id}")
 
 # name, icon, word, path below the job's own
 TABS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Form, Request
+from fastapi import Form, Request
 from starlette.responses import RedirectResponse, Response
 
 from tuneplane_server.console.i18n import _
@@ -14,8 +14,9 @@ from tuneplane_server.features.accounts.principal import Principal
 from tuneplane_server.features.jobs.exporting import ExportWanted
 from tuneplane_server.features.jobs.steering import Asked
 from tuneplane_server.web.problems import refused
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(include_in_schema=False, prefix="/jobs/{job_id}")
+router = Router(include_in_schema=False, prefix="/jobs/{job_id}")
 
 LONGEST_REASON = 500
 # Made when the page was drawn: a button that is pressed twice makes one run.

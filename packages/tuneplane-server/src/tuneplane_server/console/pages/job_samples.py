@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from tuneplane_server.console.pages.job import job_page
@@ -14,8 +14,9 @@ from tuneplane_server.console.views import samples as view
 from tuneplane_server.features.telemetry.repo.samples import SampleFilter
 from tuneplane_server.features.telemetry.sample_reader import Order
 from tuneplane_server.features.telemetry.samples_api import decode_place, encode_place
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(include_in_schema=False, prefix="/jobs/{job_id}")
+router = Router(include_in_schema=False, prefix="/jobs/{job_id}")
 
 SAMPLES_AT_ONCE = 24
 MAX_WHOLE = 2**31 - 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import JSONResponse, Response
 
 from tuneplane.contract.words import PHASES
@@ -19,8 +19,9 @@ from tuneplane_server.features.jobs.views import JobView
 from tuneplane_server.services import Services
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 from tuneplane_server.web.problems import ProblemError
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(include_in_schema=False)
+router = Router(include_in_schema=False)
 
 PAGE = 50
 SPARK_POINTS = 48

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Form, Request
+from fastapi import Depends, Form, Request
 from starlette.responses import RedirectResponse, Response
 
 from tuneplane_server.console.pages.admin import administrator
 from tuneplane_server.console.pages.reader import Reader, services_of
 from tuneplane_server.console.views.hardware import place_of
 from tuneplane_server.features.accounts.deps import client_address
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(include_in_schema=False, prefix="/admin/nodes/{name}", dependencies=[Depends(administrator)])
+router = Router(include_in_schema=False, prefix="/admin/nodes/{name}", dependencies=[Depends(administrator)])
 
 
 @router.post("/cordon")

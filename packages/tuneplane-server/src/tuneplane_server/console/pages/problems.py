@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from tuneplane_server.console.pages.reader import AnyReader, pages_of
 from tuneplane_server.web.problem_table import GROUPS, PAGE
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(include_in_schema=False)
+router = Router(include_in_schema=False)
 
 
 @router.get(PAGE)

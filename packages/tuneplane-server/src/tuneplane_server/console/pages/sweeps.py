@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from tuneplane_server.console.pages.reader import Reader, pages_of, services_of
@@ -13,8 +13,9 @@ from tuneplane_server.features.accounts.deps import client_address
 from tuneplane_server.features.jobs.steering import Asked
 from tuneplane_server.features.sweeps.presenting import present, present_list
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(include_in_schema=False, prefix="/sweeps")
+router = Router(include_in_schema=False, prefix="/sweeps")
 
 PAGE = 50
 

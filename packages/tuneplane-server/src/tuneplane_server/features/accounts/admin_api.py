@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuneplane_server.features.accounts.deps import Admin, client_address, services_of
 from tuneplane_server.features.accounts.tables import UserRow
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1/admin/users", tags=["accounts"])
+router = Router(prefix="/api/v1/admin/users", tags=["accounts"])
 
 
 class UserBody(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuneplane.i18n import _
@@ -18,8 +18,9 @@ from tuneplane_server.features.accounts.deps import (
 from tuneplane_server.features.accounts.principal import ADMIN, WRITE, Principal
 from tuneplane_server.features.accounts.views import TokenView, token_view
 from tuneplane_server.web.problems import refused
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1", tags=["accounts"])
+router = Router(prefix="/api/v1", tags=["accounts"])
 
 Text = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuneplane_server.features.accounts.deps import Reader, Writer, services_of
@@ -18,8 +18,9 @@ from tuneplane_server.features.alerts.views import (
     rule_view,
 )
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1", tags=["alerts"])
+router = Router(prefix="/api/v1", tags=["alerts"])
 
 IDS_AT_ONCE = 200
 

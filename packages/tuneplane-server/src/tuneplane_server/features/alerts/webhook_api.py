@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuneplane_server.features.accounts.deps import Reader, Writer, services_of
@@ -17,8 +17,9 @@ from tuneplane_server.features.alerts.views import (
     webhook_view,
 )
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1/projects/{owner}/{project}/webhooks", tags=["alerts"])
+router = Router(prefix="/api/v1/projects/{owner}/{project}/webhooks", tags=["alerts"])
 
 EventName = Literal["alert.fired", "alert.resolved", "job.failed", "job.succeeded"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from tuneplane.i18n import _
 from tuneplane_server.domain.artifact_paths import is_safe
@@ -15,8 +15,9 @@ from tuneplane_server.features.artifacts.files import FileGoneError, PathEscapeE
 from tuneplane_server.features.artifacts.service import Listing
 from tuneplane_server.features.audit.service import AuditEntry
 from tuneplane_server.web.problems import not_found, refused
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1/jobs/{job_id}/artifacts", tags=["artifacts"])
+router = Router(prefix="/api/v1/jobs/{job_id}/artifacts", tags=["artifacts"])
 
 Attempt = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
 

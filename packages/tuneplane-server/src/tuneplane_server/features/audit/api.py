@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import BaseModel
 
 from tuneplane_server.features.accounts.deps import Admin, services_of
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
+router = Router(prefix="/api/v1/audit", tags=["audit"])
 
 
 class AuditView(BaseModel):

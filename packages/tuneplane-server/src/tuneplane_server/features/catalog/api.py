@@ -6,14 +6,15 @@ import base64
 import binascii
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from tuneplane.i18n import _
 from tuneplane_server.features.accounts.deps import Admin, Reader, client_address, services_of
 from tuneplane_server.web.problems import not_found
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1", tags=["catalog"])
+router = Router(prefix="/api/v1", tags=["catalog"])
 
 
 def _decoded(value: Any) -> bytes:

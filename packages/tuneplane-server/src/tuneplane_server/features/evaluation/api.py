@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import BaseModel
 
 from tuneplane.contract.names import is_segment
@@ -22,8 +22,9 @@ from tuneplane_server.features.evaluation.views import (
 )
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 from tuneplane_server.web.problems import refused
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1", tags=["evaluations"])
+router = Router(prefix="/api/v1", tags=["evaluations"])
 
 Attempt = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 
 from tuneplane.i18n import _
@@ -27,8 +27,9 @@ from tuneplane_server.features.jobs.presenting import present_list
 from tuneplane_server.features.jobs.views import JobView
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 from tuneplane_server.web.problems import refused
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1", tags=["governance"])
+router = Router(prefix="/api/v1", tags=["governance"])
 
 _ETAG = re.compile(r'(?:W/)?"(\d{1,9})"|(\d{1,9})')
 IfMatch = Annotated[

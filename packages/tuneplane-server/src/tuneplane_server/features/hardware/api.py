@@ -6,13 +6,14 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from tuneplane_server.features.accounts.deps import Reader, services_of
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1/hardware", tags=["hardware"])
+router = Router(prefix="/api/v1/hardware", tags=["hardware"])
 
 
 @router.get("", response_model=dict[str, Any])

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from tuneplane_server.domain import downsample
 from tuneplane_server.features.accounts.deps import Reader, services_of
 from tuneplane_server.features.hardware import shapes
 from tuneplane_server.features.hardware.figures import GPU, JOB, Latest
 from tuneplane_server.features.telemetry.answers import described, json_answer
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1/jobs/{job_id}/hardware", tags=["hardware"])
+router = Router(prefix="/api/v1/jobs/{job_id}/hardware", tags=["hardware"])
 
 UNITS = {
     "use": "percent",

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from tuneplane.contract.words import MAX_BATCH_BYTES
 from tuneplane.i18n import _
@@ -16,8 +16,9 @@ from tuneplane_server.features.accounts.deps import client_address, services_of
 from tuneplane_server.features.ingest.gate import CrowdedError
 from tuneplane_server.features.ingest.tokens import Grant
 from tuneplane_server.web.problems import ProblemError, refused
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/ingest/v1/jobs", tags=["ingest"])
+router = Router(prefix="/ingest/v1/jobs", tags=["ingest"])
 
 BODY_SECONDS = 30.0
 HEARTBEAT_BYTES = 16 * 1024

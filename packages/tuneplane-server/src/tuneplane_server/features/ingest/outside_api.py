@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -15,8 +15,9 @@ from tuneplane_server.domain.phases import LIVE
 from tuneplane_server.features.accounts.deps import Writer, client_address, services_of
 from tuneplane_server.features.ingest.tokens import LIFETIME, TooManyTokensError
 from tuneplane_server.web.problems import ProblemError, not_found, refused
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(tags=["ingest"])
+router = Router(tags=["ingest"])
 
 HOURS = 24
 MOST_HOURS = LIFETIME // timedelta(hours=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from tuneplane.contract.base import Segment
@@ -20,8 +20,9 @@ from tuneplane_server.features.jobs.submission import DryRun
 from tuneplane_server.features.jobs.views import EventView, JobView, event_view
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 from tuneplane_server.web.problems import refused
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
+router = Router(prefix="/api/v1/jobs", tags=["jobs"])
 
 Limit = Annotated[int, Query(ge=1, le=200)]
 Name = Annotated[str | None, Query(max_length=130)]

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from tuneplane.i18n import _
@@ -20,9 +20,10 @@ from tuneplane_server.features.nodes.node import Node
 from tuneplane_server.features.nodes.views import NodeList, NodeView, node_view, runs_by_node, stranger_view
 from tuneplane_server.services import Services
 from tuneplane_server.web.problems import not_found, refused
+from tuneplane_server.web.routing import Router
 
 AT_ONCE = 100  # nodes
-router = APIRouter(prefix="/api/v1/nodes", tags=["nodes"])
+router = Router(prefix="/api/v1/nodes", tags=["nodes"])
 
 
 async def _agent(request: Request) -> None:

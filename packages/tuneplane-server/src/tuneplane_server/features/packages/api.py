@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import Path, Request, Response
 
 from tuneplane.i18n import _
 from tuneplane_server.features.accounts.deps import Writer, services_of
 from tuneplane_server.web.problems import not_found
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1/packages", tags=["packages"])
+router = Router(prefix="/api/v1/packages", tags=["packages"])
 
 Digest = Annotated[str, Path(pattern="^[0-9a-f]{64}$")]
 

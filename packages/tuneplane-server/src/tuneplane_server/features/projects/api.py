@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import BaseModel
 
 from tuneplane_server.features.accounts.deps import Reader, services_of
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1/projects", tags=["projects"])
+router = Router(prefix="/api/v1/projects", tags=["projects"])
 
 
 class ProjectView(BaseModel):

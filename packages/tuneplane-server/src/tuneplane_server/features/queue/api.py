@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 
 from tuneplane_server.domain.executor_queue import queue_name
 from tuneplane_server.features.accounts.deps import Reader, services_of
@@ -23,8 +23,9 @@ from tuneplane_server.features.queue.views import (
     waiting_view,
 )
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1/queue", tags=["queue"])
+router = Router(prefix="/api/v1/queue", tags=["queue"])
 
 
 @router.get("")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from tuneplane_server.features.accounts.deps import Reader, Writer, client_address, services_of
 from tuneplane_server.features.retention.service import Setting
 from tuneplane_server.features.retention.views import GB, RetentionValue, RetentionView
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1/projects/{owner}/{project}/retention", tags=["projects"])
+router = Router(prefix="/api/v1/projects/{owner}/{project}/retention", tags=["projects"])
 
 
 class RetentionBody(BaseModel):

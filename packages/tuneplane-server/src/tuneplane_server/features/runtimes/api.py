@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from tuneplane_server.features.accounts.deps import Reader, services_of
 from tuneplane_server.features.runtimes.views import RuntimeList, overview_view
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1/runtimes", tags=["runtimes"])
+router = Router(prefix="/api/v1/runtimes", tags=["runtimes"])
 
 
 @router.get("")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from pydantic import BaseModel
 
 from tuneplane.contract.names import is_segment
@@ -18,8 +18,9 @@ from tuneplane_server.features.sweeps.presenting import present, present_list
 from tuneplane_server.features.sweeps.views import DryRunView, SweepDetail, SweepView, dry_run_view
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 from tuneplane_server.web.problems import refused
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1/sweeps", tags=["sweeps"])
+router = Router(prefix="/api/v1/sweeps", tags=["sweeps"])
 
 
 class SweepPage(BaseModel):

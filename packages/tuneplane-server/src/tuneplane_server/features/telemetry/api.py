@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from starlette.responses import StreamingResponse
 
 from tuneplane.contract.words import TERMINAL_PHASES
@@ -33,12 +33,13 @@ from tuneplane_server.features.telemetry.service import topic
 from tuneplane_server.features.telemetry.streaming import RunStream
 from tuneplane_server.features.telemetry.watching import Look
 from tuneplane_server.web.problems import refused
+from tuneplane_server.web.routing import Router
 
 if TYPE_CHECKING:
     from tuneplane_server.features.jobs.tables import JobRow
     from tuneplane_server.services import Services
 
-router = APIRouter(prefix="/api/v1/jobs/{job_id}", tags=["telemetry"])
+router = Router(prefix="/api/v1/jobs/{job_id}", tags=["telemetry"])
 
 Attempt = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
 Rank = Annotated[int | None, Query(ge=0, le=2**31 - 1)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from tuneplane.i18n import _
 from tuneplane_server.domain import downsample
@@ -13,11 +13,12 @@ from tuneplane_server.features.telemetry import shapes
 from tuneplane_server.features.telemetry.answers import described, json_answer
 from tuneplane_server.features.telemetry.curves import NAMES_AT_ONCE, CurveQuery
 from tuneplane_server.web.problems import refused
+from tuneplane_server.web.routing import Router
 
 if TYPE_CHECKING:
     from tuneplane_server.features.jobs.tables import JobRow
 
-router = APIRouter(prefix="/api/v1", tags=["telemetry"])
+router = Router(prefix="/api/v1", tags=["telemetry"])
 
 RUNS_AT_ONCE = 50
 MAX_POINTS_AT_ONCE = 200_000

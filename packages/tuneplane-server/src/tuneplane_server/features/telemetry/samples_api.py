@@ -6,7 +6,7 @@ from dataclasses import asdict
 from math import isfinite
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
 from tuneplane.i18n import _
 from tuneplane_server.domain.retention import Kind
@@ -18,8 +18,9 @@ from tuneplane_server.features.telemetry.repo.samples import Place, SampleFilter
 from tuneplane_server.features.telemetry.sample_reader import Order, SampleItem
 from tuneplane_server.web.cursors import decode_cursor, encode_cursor
 from tuneplane_server.web.problems import refused
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1/jobs/{job_id}", tags=["telemetry"])
+router = Router(prefix="/api/v1/jobs/{job_id}", tags=["telemetry"])
 
 Step = Annotated[int | None, Query(ge=-(2**63), lt=2**63)]
 Reward = Annotated[float | None, Query(allow_inf_nan=False)]

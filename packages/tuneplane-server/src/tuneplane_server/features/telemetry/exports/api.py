@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import StreamingResponse
 
 from tuneplane.i18n import _
@@ -18,8 +18,9 @@ from tuneplane_server.features.telemetry.exports.parquet import is_busy, parquet
 from tuneplane_server.features.telemetry.exports.rows import metric_rows, sample_rows
 from tuneplane_server.features.telemetry.samples_api import Filter
 from tuneplane_server.web.problems import ProblemError
+from tuneplane_server.web.routing import Router
 
-router = APIRouter(prefix="/api/v1/jobs/{job_id}", tags=["telemetry"])
+router = Router(prefix="/api/v1/jobs/{job_id}", tags=["telemetry"])
 
 type Format = Literal["csv", "json", "parquet"]
 MEDIA = {
