@@ -108,6 +108,14 @@ class TestResume:
 
 
 class TestShow:
+    def test_the_sweep_that_it_is_a_trial_of(self, tp: Tp, signed_in: ScriptedConsole) -> None:
+        signed_in.add_job(sweep={"id": OTHER, "name": "rates", "trial": 3})
+        assert f"{OTHER} (rates), trial 3" in tp("job", "show", RUN).out
+        signed_in.add_job(sweep={"id": OTHER, "name": None, "trial": 0})
+        assert f"{OTHER}, trial 0" in tp("job", "show", RUN).out
+        signed_in.add_job()
+        assert "trial" not in tp("job", "show", RUN).out
+
     def test_the_line_and_who_is_before_it(self, tp: Tp, signed_in: ScriptedConsole) -> None:
         waiting = {
             "kind": "cards",

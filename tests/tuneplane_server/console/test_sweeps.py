@@ -34,6 +34,22 @@ async def test_a_sweep_is_listed_and_shown_with_its_trials_and_links(site: Harne
         assert part.text.lstrip().startswith('<div id="sweep"')
 
 
+async def test_the_page_of_a_trial_leads_to_its_sweep(site: Harness) -> None:
+    ada = await site.user("ada")
+    await site.bring_package(ada)
+    sweeps = Sweeps(site, ada)
+    row = await sweeps.create(request({"method": "grid", "params": {"env.LR": {"values": [1, 2]}}, "name": HOSTILE}))
+    await sweeps.look()
+    trial = (await sweeps.trials(row.id))[1]
+    async with browsing(app_of(site)) as browser:
+        await browser.become(site.services, ada)
+        page = await browser.get(f"/jobs/{trial.job_id}")
+        assert f'href="/sweeps/{row.id}#trial-1"' in page.text
+        assert "trial 1" in page.text
+        assert HOSTILE not in page.text
+        assert 'id="trial-1"' in (await browser.get(f"/sweeps/{row.id}")).text
+
+
 async def test_a_sweep_is_cancelled_and_resumed_by_its_buttons(site: Harness) -> None:
     ada = await site.user("ada")
     await site.bring_package(ada)

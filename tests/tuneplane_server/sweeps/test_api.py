@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.tuneplane_server.harness import Api, jobspec
 from tests.tuneplane_server.sweeps.build import GRID, Sweeps, request
 from tests.tuneplane_server.sweeps.reporting import report
@@ -34,6 +36,39 @@ BAD: list[Any] = [
     {"sweep": GRID | {"method": "random", "trials": 10**7}, "job": jobspec()},
     {"sweep": GRID, "job": jobspec() | {"kind": "Other"}},
 ]
+
+
+async def test_a_job_names_the_sweep_it_is_a_trial_of(api: Api, sweeps: Sweeps, ada: Principal) -> None:
+    row = await sweeps.create(request(GRID | {"name": "rates"}))
+    await sweeps.harness.round(4)
+    job = (await sweeps.trials(row.id))[1].job_id or ""
+    async with await api.client(ada) as client:
+        shown = (await client.get(f"/api/v1/jobs/{job}")).json()
+        assert shown["sweep"] == {"id": row.id, "name": "rates", "trial": 1}
+        assert {item["sweep"] for item in (await client.get("/api/v1/jobs")).json()["items"]} == {None}
+        await sweeps.cancel(row.id)
+        await sweeps.harness.round(4)
+        await sweeps.resume(row.id)
+        await sweeps.harness.round(4)
+        again = (await sweeps.trials(row.id))[1]
+        assert again.earlier_jobs == [job]
+        for run in (job, again.job_id):
+            assert (await client.get(f"/api/v1/jobs/{run}")).json()["sweep"]["trial"] == 1
+
+
+@pytest.mark.parametrize(
+    ("sweep", "trial"), [("", ""), (None, "1"), (None, "7"), (None, "١"), (None, "9" * 60), ("x", "0")]
+)
+async def test_labels_alone_make_no_trial(
+    api: Api, sweeps: Sweeps, ada: Principal, sweep: str | None, trial: str
+) -> None:
+    row = await sweeps.create()
+    spec = jobspec()
+    spec["metadata"]["labels"] = {"sweep": row.id if sweep is None else sweep, "trial": trial}
+    async with await api.client(ada) as client:
+        made = await client.post("/api/v1/jobs", json=spec)
+        assert made.status_code == 201, made.text
+        assert (await client.get(f"/api/v1/jobs/{made.json()['id']}")).json()["sweep"] is None
 
 
 async def test_a_sweep_from_a_dry_run_to_its_values(api: Api, sweeps: Sweeps, ada: Principal) -> None:

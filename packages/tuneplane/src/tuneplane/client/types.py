@@ -179,6 +179,14 @@ class Link(TypedDict):
     phase: NotRequired[str]
 
 
+class SweepLink(TypedDict):
+    """The sweep that a run is a trial of; `trial` from 0."""
+
+    id: str
+    name: NotRequired[str | None]
+    trial: int
+
+
 class Attempt(TypedDict):
     n: int
     phase: str
@@ -226,6 +234,7 @@ class Job(TypedDict):
     priority: NotRequired[int]
     origin: NotRequired[Link | None]
     followers: NotRequired[list[Link] | None]
+    sweep: NotRequired[SweepLink | None]
     resume_point: NotRequired[ResumePoint | None]
     conditions: NotRequired[list[Condition]]
     reason: NotRequired[Reason | None]

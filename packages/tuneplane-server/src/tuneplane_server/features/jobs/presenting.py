@@ -15,7 +15,7 @@ from tuneplane_server.features.jobs.repo import BriefAttempt
 from tuneplane_server.features.jobs.resume_points import ResumePoint
 from tuneplane_server.features.jobs.state import held_back
 from tuneplane_server.features.jobs.tables import JobRow
-from tuneplane_server.features.jobs.views import JobLinks, JobView, job_view
+from tuneplane_server.features.jobs.views import JobLinks, JobView, SweepLinkView, job_view
 from tuneplane_server.features.queue.service import Asked
 from tuneplane_server.features.queue.views import WaitingView, executor_view, waiting_view
 
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 async def present(services: Services, row: JobRow, reader: Principal) -> JobView:
     """One job as the API shows it to `reader`."""
     attempts, latest = await services.jobs.attempts([row.id]), await services.latest_metrics([row.id])
-    links = JobLinks(await services.jobs.followers(reader, row.id), await _resume_point(services, row))
+    links = JobLinks(
+        await services.jobs.followers(reader, row.id), await _resume_point(services, row), await _sweep(services, row)
+    )
     waits = await _waits(services, [row])
     return job_view(row, attempts[row.id], latest.get(row.id), links=links, waiting=waits.get(row.id))
 
@@ -37,6 +39,11 @@ async def _resume_point(services: Services, row: JobRow) -> ResumePoint | None:
     if row.phase in LIVE:
         return None
     return await services.resume_points.default(row)
+
+
+async def _sweep(services: Services, row: JobRow) -> SweepLinkView | None:
+    found = await services.sweeps.trial_of(row.id, row.spec)
+    return None if found is None else SweepLinkView(id=found.sweep_id, name=found.name, trial=found.number)
 
 
 async def present_page(

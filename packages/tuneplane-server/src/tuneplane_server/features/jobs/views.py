@@ -51,6 +51,14 @@ class LinkView(BaseModel):
     kind: str
 
 
+class SweepLinkView(BaseModel):
+    """The sweep that a run belongs to. `name`: null for one without; `trial`: its number, from 0."""
+
+    id: str
+    name: str | None
+    trial: int
+
+
 class FollowerView(LinkView):
     phase: str
 
@@ -88,8 +96,8 @@ class RuntimeView(BaseModel):
 
 class JobView(BaseModel):
     """`paused`: held back, or being stopped for that. `not_before`: the next attempt rests until then. `nodes`: the machines of the
-    current attempt, in the order of their ranks, each once; empty as long as they are not known. `followers` and `resume_point`
-    (where it would go on) are None in listings and, the latter, while it runs.
+    current attempt, in the order of their ranks, each once; empty as long as they are not known. `sweep`, `followers` and
+    `resume_point` (where it would go on) are None in listings and, the last, while it runs.
     """
 
     id: str
@@ -106,6 +114,7 @@ class JobView(BaseModel):
     priority: int
     origin: LinkView | None
     followers: list[FollowerView] | None
+    sweep: SweepLinkView | None
     resume_point: ResumePointView | None
     conditions: list[ConditionView]
     reason: ReasonView | None
@@ -137,10 +146,11 @@ class EventView(BaseModel):
 
 @dataclass(frozen=True)
 class JobLinks:
-    """What lies beside a job: the runs that follow it and the checkpoint it would go on from."""
+    """What lies beside a job: the runs that follow it, the checkpoint it would go on from, the sweep it is a trial of."""
 
     followers: Sequence[JobRow]
     resume_point: ResumePoint | None
+    sweep: SweepLinkView | None = None
 
 
 def job_view(
@@ -168,6 +178,7 @@ def job_view(
         priority=row.priority,
         origin=LinkView(id=row.origin_id, kind=row.origin_kind or "") if row.origin_id else None,
         followers=None if links is None else [_follower_view(item) for item in links.followers],
+        sweep=None if links is None else links.sweep,
         resume_point=None if links is None else _point_view(links.resume_point),
         conditions=[_condition_view(item) for item in row.conditions],
         reason=reason_view(row.reason),

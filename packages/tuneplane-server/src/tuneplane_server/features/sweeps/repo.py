@@ -111,5 +111,7 @@ async def write_trial(session: AsyncSession, trial: TrialRow, values: dict[str, 
     return await changed_one(session, guarded.values(values))
 
 
-async def of_job(session: AsyncSession, job_id: str) -> TrialRow | None:
-    return await session.scalar(select(TrialRow).where(TrialRow.job_id == job_id))
+async def trial_in(session: AsyncSession, sweep_id: str, number: int) -> tuple[SweepRow, TrialRow] | None:
+    joined = select(SweepRow, TrialRow).join(TrialRow, TrialRow.sweep_id == SweepRow.id)
+    found = (await session.execute(joined.where(SweepRow.id == sweep_id, TrialRow.number == number))).first()
+    return None if found is None else (found[0], found[1])

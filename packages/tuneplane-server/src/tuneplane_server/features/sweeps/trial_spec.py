@@ -12,7 +12,7 @@ _NAME_LENGTH = 200
 
 
 def trial_spec(job: Mapping[str, Any], sweep_id: str, name: str | None, number: int, params: Mapping[str, Any]) -> Any:
-    """`number` from 0. What is labelled and named is for people; nothing goes by it."""
+    """`number` from 0. What is labelled and named is for people: it says where to look for the trial of a job, and proves nothing."""
     plain, env = split(params)
     metadata, spec = job["metadata"], job["spec"]
     shown = f"{name or metadata.get('display_name') or metadata['name']}"[: _NAME_LENGTH - 8] + f" #{number}"

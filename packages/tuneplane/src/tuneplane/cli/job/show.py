@@ -74,6 +74,7 @@ def _summary(job: Job) -> str:
             (_("machines"), clean(", ".join(job.get("nodes") or [])) or None),
             (_("runs in"), runs_in(job)),
             (_("model"), (spec.get("model") or {}).get("base")),
+            (_("sweep"), _sweep(job)),
             (_("follows"), _origin(job)),
             (_("followed by"), _followers(job)),
             (_("created"), local_time(job.get("created_at"))),
@@ -83,6 +84,16 @@ def _summary(job: Job) -> str:
             (_("cleanup"), _("pending") if job.get("cleanup") == "pending" else None),
         ]
     )
+
+
+def _sweep(job: Job) -> str | None:
+    """The sweep that it is a trial of."""
+    link = job.get("sweep")
+    if not link:
+        return None
+    name = link.get("name")
+    shown = f"{link['id']} ({clean(name)})" if name else link["id"]
+    return _("{sweep}, trial {number}").format(sweep=shown, number=link["trial"])
 
 
 def _origin(job: Job) -> str | None:
