@@ -183,11 +183,11 @@ async def test_a_refusal_of_one_leaves_nothing_on_the_others(machines: Machines,
     """Here what the engine itself says no to, after the other one has begun."""
 
     class Late(NodeClient):
-        async def launch(self, request: Any, digests: Any = None) -> Any:
+        async def launch(self, request: Any, *args: Any, **options: Any) -> Any:
             if request.name.endswith("-1"):
                 await until_told(self.containers_of_n1, bool)
                 request = replace(request, mounts=[Mount("/nowhere", "/elsewhere")])
-            return await super().launch(request, digests)
+            return await super().launch(request, *args, **options)
 
         async def containers_of_n1(self) -> list[str]:
             return (await machines.containers())["n1"]
@@ -197,6 +197,21 @@ async def test_a_refusal_of_one_leaves_nothing_on_the_others(machines: Machines,
         await late.launch(plan_of(machines, SLEEPS))
     assert "/nowhere" in caught.value.data["detail"]
     assert caught.value.data["node"] == "n2"
+    assert not any((await machines.containers()).values())
+    await late.close()
+
+
+async def test_a_launch_that_was_held_up_while_its_attempt_was_cleaned_up_starts_nothing(machines: Machines) -> None:
+    """Another console took it over, ended it and went on with the next attempt: this one would run beside that."""
+
+    class HeldUp(NodeClient):
+        async def launch(self, *args: Any, **options: Any) -> Any:
+            assert await self.cleanup_attempt(plan.job_id, plan.attempt)
+            return await super().launch(*args, **options)
+
+    plan, late = plan_of(machines, SLEEPS), machines.executor(connect=HeldUp)
+    with pytest.raises(LaunchDelayedError):
+        await late.launch(plan)
     assert not any((await machines.containers()).values())
     await late.close()
 

@@ -10,6 +10,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,19 @@ from tuneplane_node.wire import (
     to_json,
 )
 
-__all__ = ["NodeClient", "NodeError", "NodeUnreachableError"]
+__all__ = ["NodeClient", "NodeError", "NodeUnreachableError", "Ticket"]
 
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 30.0  # more than the 20 s after which a node says that it is not done yet
 REPEAT_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """When a launch began: by the clock of who launches (Unix seconds), and by the node's count of cleanups."""
+
+    asked: float
+    text: str
 
 
 class NodeClient:
@@ -93,14 +102,22 @@ class NodeClient:
     async def sample(self) -> MachineSample:
         return await self._get("/sample", MachineSample)
 
-    async def launch(self, request: LaunchRequest, digests: Mapping[str, str] | None = None) -> RuntimeHandle:
+    async def ticket(self) -> Ticket:
+        """For a launch that begins now, however long it takes until this node is told."""
+        asked = time.time()
+        return Ticket(asked, (await self.hello()).ticket)
+
+    async def launch(
+        self, request: LaunchRequest, digests: Mapping[str, str] | None = None, ticket: Ticket | None = None
+    ) -> RuntimeHandle:
         """Create-or-get by name, as the engine's. `digests`: absolute path -> SHA-256 (hex) of files that must be as they were
-        sent; another one is NodeError `capsule-altered` and starts nothing.
+        sent; another one is NodeError `capsule-altered` and starts nothing. `ticket`: from when the launch began, if that was before;
+        when its attempt was cleaned up since, it is NodeError `launch-superseded`.
 
         Asks until it is done, however long an image pull takes; whoever asks again later joins the same launch.
         """
-        asked, ticket = time.time(), (await self.hello()).ticket
-        call = LaunchCall(request, dict(digests or {}), secrets.token_hex(8), asked, ticket)
+        begun = ticket or await self.ticket()
+        call = LaunchCall(request, dict(digests or {}), secrets.token_hex(8), begun.asked, begun.text)
         answer = await self._until_done("/launch", call, LaunchAnswer)
         return self._handle(answer.handle)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import structlog
 
 from tuneplane.contract import words
-from tuneplane_node.client import NodeClient, NodeError, NodeUnreachableError
+from tuneplane_node.client import NodeClient, NodeError, NodeUnreachableError, Ticket
 from tuneplane_node.engine import LABEL_ATTEMPT, LABEL_JOB, LaunchRequest, Mount, RuntimeHandle
 from tuneplane_node.wire import ContainerSeen, MainPlace, PreflightReport, PreflightRequest
 from tuneplane_server.domain.nodes import NodeState
@@ -81,6 +81,9 @@ class GangLauncher:
     async def _launch(self, plan: LaunchPlan) -> Handle:
         key = (plan.job_id, plan.attempt)
         names = [machine.node for machine in plan.machines]
+        # Before anything else: if this console is held up, and another one ends the attempt meanwhile, this launch is too late.
+        taken = await _all(self._calls.ask(name, lambda client: client.ticket()) for name in names)
+        tickets = dict(zip(names, taken, strict=True))
         for name in names:
             self._calls.forget(name)  # as of now: another console may have begun it a moment ago
         found = dict(zip(names, await _all(self._calls.containers(name, key) for name in names), strict=True))
@@ -89,7 +92,7 @@ class GangLauncher:
             await self._refuse_given_up(missing)
             begun = _meeting_of(found)
             meeting = await (self._meet(plan) if begun is None else self._join(plan, missing, begun))
-            found |= await self._start(plan, missing, meeting)
+            found |= await self._start(plan, missing, meeting, tickets)
         return make_handle(plan.job_id, plan.attempt, found, tuple(names))
 
     async def _refuse_given_up(self, missing: Iterable[MachinePlan]) -> None:
@@ -165,12 +168,11 @@ class GangLauncher:
     # --- starting -------------------------------------------------------------------------------------------------
 
     async def _start(
-        self, plan: LaunchPlan, missing: list[MachinePlan], meeting: Meeting
+        self, plan: LaunchPlan, missing: list[MachinePlan], meeting: Meeting, tickets: Mapping[str, Ticket]
     ) -> dict[str, tuple[ContainerSeen, ...]]:
         """Start those at once; what they have then, by node."""
-        digests = {str(plan.capsule / name): digest for name, digest in plan.files.items()}
         tasks = {
-            asyncio.create_task(self._start_one(plan, machine, meeting, digests), name=machine.node): machine
+            asyncio.create_task(self._start_one(plan, machine, meeting, tickets[machine.node]), name=machine.node)
             for machine in missing
         }
         try:
@@ -194,12 +196,13 @@ class GangLauncher:
         return dict(zip(names, found, strict=True))
 
     async def _start_one(
-        self, plan: LaunchPlan, machine: MachinePlan, meeting: Meeting, digests: Mapping[str, str]
+        self, plan: LaunchPlan, machine: MachinePlan, meeting: Meeting, ticket: Ticket
     ) -> RuntimeHandle:
         request = _request(plan, machine, meeting)
+        digests = {str(plan.capsule / name): digest for name, digest in plan.files.items()}
 
         async def start(client: NodeClient) -> RuntimeHandle:
-            return await client.launch(request, digests)
+            return await client.launch(request, digests, ticket)
 
         try:
             return await self._calls.tell(machine.node, start)
