@@ -85,3 +85,12 @@ def test_the_installed_command_runs() -> None:
     nothing = subprocess.run([PROGRAM], capture_output=True, text=True, timeout=60, check=False)
     assert nothing.returncode == 2
     assert "usage:" in nothing.stderr
+
+
+def test_the_help_is_in_chinese_throughout() -> None:
+    asked = subprocess.run(
+        [PROGRAM, "--help"],
+        check=True, capture_output=True, text=True, timeout=60, env={"TUNEPLANE_LANG": "zh-Hans", "PATH": "/usr/bin"},
+    )  # fmt: skip
+    assert "显示版本号并退出" in asked.stdout
+    assert "show " not in asked.stdout

@@ -16,6 +16,7 @@ import pytest
 from tests.services.ports import free_port
 from tests.tuneplane_node.bench import PATIENCE
 from tests.tuneplane_node.daemon.served import TOKEN, ServedNode, make_certificate, server_context
+from tuneplane.i18n import using_language
 from tuneplane_node.daemon import announcing, facts
 from tuneplane_node.daemon.announcing import LAST_SECONDS, LONGEST, Announcer
 from tuneplane_node.daemon.facts import Facts, Kept
@@ -228,8 +229,21 @@ async def test_what_the_console_thinks_is_in_the_log_once_when_it_changes(
     assert len(lines) == 5
     assert "node-name-taken" in lines[0]
     assert "Give it another one." in lines[0]
-    assert lines[1].endswith("has this node as node-1: ready.")
-    assert lines[4].endswith("has this node as node-1: cordoned.")
+    assert "does not take this node (node-1)" in lines[0]
+    assert lines[1].endswith("knows this node (node-1) and has nothing against it.")
+    assert lines[4].endswith("has this node (node-1) cordoned: nothing new begins here, what runs goes on.")
+
+
+async def test_a_node_that_the_console_cannot_call_back_is_not_told_that_it_is_ready(
+    announcer: Announcer, console: Console, caplog: pytest.LogCaptureFixture
+) -> None:
+    console.accepts(state="ready", problem=AnswerProblem("node-unreachable", "无法连接。", "开放端口。"))
+    with caplog.at_level(logging.INFO, "tuneplane_node"), using_language("zh-Hans"):
+        await announcer.once()
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "node-unreachable" in line
+    assert "暂时不会" in line
+    assert "ready" not in line
 
 
 async def test_an_answer_is_handed_on(served: ServedNode, console: Console) -> None:

@@ -28,7 +28,7 @@ from tuneplane_node.settings import NodeSettings
 from tuneplane_node.versions import VERSION
 
 TOKEN = "a-token-of-sixteen-characters-and-more"
-Answer = Callable[[], bytes]
+REFUSAL = json.dumps({"code": "token-invalid", "detail": "the agent token is not the console's", "hint": "same value"})
 
 
 @pytest.fixture
@@ -50,6 +50,25 @@ def env(tmp_path: Path) -> dict[str, str]:
     file.write_text(f"{TOKEN}\n")
     file.chmod(0o600)
     return {"TUNEPLANE_AGENT_TOKEN_FILE": str(file)}
+
+
+@pytest.fixture
+async def refusing_console() -> AsyncIterator[tuple[str, list[bytes]]]:
+    """A console that refuses every announcement for its token; its URL, and what it was asked."""
+    asked: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        status, body = ("200 OK", server()) if asked[-1].startswith(b"GET") else ("401 Unauthorized", REFUSAL)
+        header = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
+        writer.write(f"{header}Date: {formatdate(usegmt=True)}\r\n\r\n{body}".encode())
+        await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(answer, "127.0.0.1", 0)
+    yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", asked
+    listening.close()
+    await listening.wait_closed()
 
 
 @pytest.fixture
@@ -100,7 +119,7 @@ async def test_a_node_on_which_all_is_well(
     url = console(server(), formatdate(usegmt=True))
     seen = await found(replace(settings, console_url=url), env)
     assert not [item for item in seen.values() if item.level == "error"]
-    assert {"storage-ready", "token-ready", "node-port-free", "console-ready"} <= seen.keys()
+    assert {"storage-ready", "token-ready", "node-port-free", "console-ready", "console-token-ready"} <= seen.keys()
     assert "token-file-open" not in seen
 
 
@@ -176,6 +195,39 @@ async def test_what_answers_at_the_console_s_address(
     body: str, date: str, code: str, settings: NodeSettings, env: dict[str, str], console: Callable[[str, str], str]
 ) -> None:
     assert code in await found(replace(settings, console_url=console(body, date)), env)
+
+
+async def test_a_token_that_the_console_does_not_accept_is_told_before_the_daemon_starts(
+    settings: NodeSettings, env: dict[str, str], refusing_console: tuple[str, list[bytes]]
+) -> None:
+    url, asked = refusing_console
+    seen = await found(replace(settings, console_url=url), env)
+    assert seen["console-token"].level == "error"
+    assert "the agent token is not the console's" in seen["console-token"].text
+    assert "console-token-ready" not in seen
+    assert [b"authorization" in request.lower() for request in asked] == [False, True], "only the announcement has it"
+
+
+async def test_what_is_no_console_gets_no_token(
+    settings: NodeSettings, env: dict[str, str], console: Callable[[str, str], str]
+) -> None:
+    seen = await found(replace(settings, console_url=console('{"name": "grafana"}', "")), env)
+    assert not {"console-token", "console-token-ready"} & seen.keys()
+
+
+async def test_https_towards_a_console_without_tls_is_told_apart_from_one_that_is_away(
+    settings: NodeSettings, env: dict[str, str]
+) -> None:
+    async def hang_up_at_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(hang_up_at_once, "127.0.0.1", 0) as plain:
+        url = f"https://127.0.0.1:{plain.sockets[0].getsockname()[1]}"
+        seen = await found(replace(settings, console_url=url), env)
+    assert "http://" in seen["console-tls"].text
+    assert "console-unreachable" not in seen
 
 
 async def test_cards_are_named_with_their_driver_and_one_without_a_driver_is_told(

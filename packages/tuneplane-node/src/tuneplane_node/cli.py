@@ -82,7 +82,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tuneplane-node", description=_("Look at this machine as the engine that runs TunePlane jobs sees it.")
     )
-    parser.add_argument("--version", action="version", version=f"tuneplane-node {installed_version('tuneplane-node')}")
+    # The help is given because argparse of Python 3.12 does not translate its own here.
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"tuneplane-node {installed_version('tuneplane-node')}",
+        help=_("show program's version number and exit"),
+    )
     commands = parser.add_subparsers(required=True, metavar=_("COMMAND"))
     as_json = argparse.ArgumentParser(add_help=False)
     as_json.add_argument("--json", action="store_true", help=_("print JSON"))

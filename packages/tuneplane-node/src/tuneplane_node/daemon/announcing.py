@@ -195,9 +195,7 @@ class Announcer:
         if said == self._told:
             return
         self._told = said
-        text = _("The console {url} has this node as {name}: {state}.").format(
-            url=self._url, name=answer.node, state=answer.state
-        )
+        text = _standing(answer).format(url=self._url, name=answer.node)
         if problem is None:
             _LOG.info(text)
         else:
@@ -208,6 +206,22 @@ class Announcer:
         if said != self._told:
             self._told = said
             _LOG.warning("%s [%s] %s", problem.text, problem.code, problem.hint)
+
+
+def _standing(answer: AnnounceAnswer) -> str:
+    """What a state means to whoever reads the log. `ready` alone is no promise: an administrator has nothing against the node,
+    and the console may have looked at it or not."""
+    if answer.state == "refused":
+        return _("The console {url} does not take this node ({name}).")
+    if answer.state == "removed":
+        return _("The console {url} has removed this node ({name}).")
+    if answer.state == "draining":
+        return _("The console {url} drains this node ({name}): nothing new begins here, what runs goes on.")
+    if answer.state == "cordoned":
+        return _("The console {url} has this node ({name}) cordoned: nothing new begins here, what runs goes on.")
+    if answer.problem is not None:
+        return _("The console {url} knows this node ({name}) and starts nothing here for now.")
+    return _("The console {url} knows this node ({name}) and has nothing against it.")
 
 
 def _pause(failures: int, wanted: float = 0.0) -> float:

@@ -68,12 +68,14 @@ class TokenGate:
             answer = self._answers.refusal(NodeError("token-tries"), 429, {"Retry-After": str(int(seconds) + 1)})
             await answer(scope, receive, send)
             return
-        if self._is_right(Headers(scope=scope).get("authorization", "")):
+        given = Headers(scope=scope).get("authorization", "")
+        if self._is_right(given):
             await self._app(scope, receive, send)
             return
         count = self._wrong.note(address)
         path = Request(scope).url.path[:200]
-        _LOG.warning("wrong token from %s (%d of %d): %s %r", address, count, WRONG_TRIES, scope["method"], path)
+        what = "wrong token" if given else "no token"
+        _LOG.warning("%s from %s (%d of %d): %s %r", what, address, count, WRONG_TRIES, scope["method"], path)
         answer = self._answers.refusal(NodeError("token-wrong"), 401, {"WWW-Authenticate": "Bearer"})
         await answer(scope, receive, send)
 

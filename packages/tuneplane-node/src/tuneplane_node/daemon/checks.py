@@ -12,9 +12,11 @@ import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from pathlib import Path
+from typing import Any
 
 import httpx2
 
+from tuneplane.i18n import current_language
 from tuneplane_node.agent_token import FILE_VARIABLE, TOKEN_VARIABLE, AgentToken
 from tuneplane_node.daemon.file_lane import FileLane, StorageHangsError
 from tuneplane_node.daemon.preflight import MAX_CLOCK_SECONDS, check_shared_memory, check_space
@@ -22,8 +24,9 @@ from tuneplane_node.daemon.storage_proof import describe_storage
 from tuneplane_node.engine import Engine, Inventory, NodeError
 from tuneplane_node.engine.problems import Finding, finding
 from tuneplane_node.settings import NodeSettings
+from tuneplane_node.tls_words import tls_trouble
 from tuneplane_node.versions import VERSION, fit
-from tuneplane_node.wire import VERSION_HEADER
+from tuneplane_node.wire import ANNOUNCE_PATH, VERSION_HEADER
 
 PROCESS = "process"
 MIN_FREE_BYTES = 1024**3
@@ -47,8 +50,9 @@ async def check_machine(settings: NodeSettings, engine: Engine, env: Mapping[str
         found += [problem.finding() for problem in check_shared_memory()]
     if not (settings.console_url or source.get(TOKEN_VARIABLE) or source.get(FILE_VARIABLE)):
         return [*found, finding("node-not-set-up")]
-    storage, console = await asyncio.gather(_storage(settings.storage_root), _console(settings))
-    return [*found, *storage, *_token(source), *await _port(settings), *console]
+    token, about_token = _token(source)
+    storage, console = await asyncio.gather(_storage(settings.storage_root), _console(settings, token))
+    return [*found, *storage, *about_token, *await _port(settings), *console]
 
 
 def check_limits(infiniband: Path = _INFINIBAND) -> list[Finding]:
@@ -122,18 +126,19 @@ def _look_at_storage(root: Path) -> list[Finding]:
     return [finding("storage-ready", path=root, fs_type=side.fs_type or "?", source=side.source or "?"), *low]
 
 
-def _token(source: Mapping[str, str]) -> list[Finding]:
+def _token(source: Mapping[str, str]) -> tuple[str, list[Finding]]:
+    """The token, empty where there is none of use, and what to say of it."""
     try:
-        AgentToken.load(source)
+        token = AgentToken.load(source)()
     except NodeError as problem:
-        return [problem.finding()]
+        return "", [problem.finding()]
     found = [finding("token-ready")]
     path = source.get(FILE_VARIABLE)
     if path:
         mode = Path(path).expanduser().stat().st_mode & 0o777
         if mode & 0o077:
             found.append(finding("token-file-open", path=path, mode=f"{mode:04o}"))
-    return found
+    return token, found
 
 
 async def _port(settings: NodeSettings) -> list[Finding]:
@@ -161,8 +166,8 @@ async def _is_node(settings: NodeSettings) -> bool:
         return False
 
 
-async def _console(settings: NodeSettings) -> list[Finding]:
-    """Whether a console of a fitting version answers, and how far the clocks are apart."""
+async def _console(settings: NodeSettings, token: str) -> list[Finding]:
+    """Whether a console of a fitting version answers, how far the clocks are apart, and whether it accepts the token."""
     url = settings.console_url
     if not url:
         return [finding("setting-missing", setting="TUNEPLANE_CONSOLE_URL", form="http://10.0.0.1:8642")]
@@ -171,19 +176,40 @@ async def _console(settings: NodeSettings) -> list[Finding]:
         async with httpx2.AsyncClient(verify=verify, timeout=CONSOLE_SECONDS) as client:
             response = await client.get(f"{url}/api/v1/server")
             now = time.time()
+            said = _said(response)
+            if said.get("name") != "tuneplane":  # whatever that is, it gets no token
+                return [finding("console-answer", f"status {response.status_code}", url=url)]
+            about_token = await _token_there(client, url, token) if token else []
     except (httpx2.HTTPError, OSError, ssl.SSLError) as problem:
+        why = await tls_trouble(url, problem, CONSOLE_SECONDS)
+        if why:
+            return [finding("console-tls", url=url, why=why)]
         return [finding("console-unreachable", f"{type(problem).__name__}: {problem}", url=url)]
-    try:
-        said = response.json() if len(response.content) <= MAX_CONSOLE_ANSWER else None
-    except ValueError:
-        said = None
-    if not isinstance(said, dict) or said.get("name") != "tuneplane":
-        return [finding("console-answer", f"status {response.status_code}", url=url)]
     version = str(said.get("version", ""))
     found = [] if fit(VERSION, version) else [
         finding("node-version", address=settings.address or socket.gethostname(), node=VERSION, console=version)
     ]  # fmt: skip
-    return [*found, *_clock(url, response, now)]
+    return [*found, *_clock(url, response, now), *about_token]
+
+
+async def _token_there(client: httpx2.AsyncClient, url: str, token: str) -> list[Finding]:
+    """An announcement of nothing: the console looks at the token first, and refuses the rest, so that no node joins by this."""
+    headers = {"Authorization": f"Bearer {token}", "Accept-Language": current_language()}
+    response = await client.post(f"{url}{ANNOUNCE_PATH}", content=b"null", headers=headers)
+    if response.status_code not in (401, 429):
+        return [finding("console-token-ready")]
+    said = _said(response)
+    why = str(said.get("detail") or said.get("title") or f"HTTP {response.status_code}")[:300]
+    return [finding("console-token", url=url, why=why)]
+
+
+def _said(response: httpx2.Response) -> dict[str, Any]:
+    """The object that an answer holds; empty when it holds anything else."""
+    try:
+        said = response.json() if len(response.content) <= MAX_CONSOLE_ANSWER else None
+    except ValueError:
+        said = None
+    return said if isinstance(said, dict) else {}
 
 
 def _clock(url: str, response: httpx2.Response, now: float) -> list[Finding]:

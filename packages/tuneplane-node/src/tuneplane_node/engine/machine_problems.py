@@ -169,6 +169,14 @@ MACHINE_PROBLEMS: dict[str, Problem] = {
     "console-ready": Problem(
         "infra", N_("The console at {url} answers; the clocks differ by {seconds} s."), "", level="info"
     ),
+    "console-token": Problem(
+        "infra",
+        N_("The console at {url} does not accept this node: {why}."),
+        N_(
+            "Give TUNEPLANE_AGENT_TOKEN or TUNEPLANE_AGENT_TOKEN_FILE the same value here and on the console, and set TUNEPLANE_EXECUTOR=agent there."
+        ),
+    ),
+    "console-token-ready": Problem("infra", N_("The console accepts the token."), "", level="info"),
     "node-port-ours": Problem("infra", N_("The daemon of a node listens on port {port} already."), "", level="info"),
     "node-port-free": Problem("infra", N_("Port {port} is free."), "", level="info"),
     "limit-low": Problem(

@@ -230,7 +230,7 @@ PROBLEMS: dict[str, Problem] = {
     "process-isolates-nothing": Problem(
         "infra",
         N_(
-            "Process mode isolates nothing: jobs run as the console's own user, see its files, and CPU and memory limits are not enforced."
+            "Process mode isolates nothing: jobs run as the user of TunePlane itself, see that user's files, and CPU and memory limits are not enforced."
         ),
         N_("Use it for development only; set TUNEPLANE_RUNTIME=docker or podman to run other people's code."),
         level="warning",
