@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +28,59 @@ routes = [route for router in (*ROUTERS, accounts.router, jobs.router) for route
 print(json.dumps([len(routes), [route.path for route in routes if "dependant" in vars(route)]]))
 """
 
+MIGRATED = """
+import asyncio, json, sys
+from tuneplane_server.db.engine import Database
+from tuneplane_server.db.migrations import head, upgrade
+
+async def run():
+    database = Database("sqlite+aiosqlite:///" + sys.argv[1])
+    assert await upgrade(database) == (None, head())
+    await database.close()
+
+asyncio.run(run())
+print(json.dumps(sorted(sys.modules)))
+"""
+IMPORTED = "import json, sys, tuneplane_server.serving; print(json.dumps(sorted(sys.modules)))"
+# What only some consoles need, or one only at some moment; each is imported where it is needed.
+NOT_AT_START = {
+    "alembic",
+    "cryptography",
+    "httpx2",
+    "numpy",
+    "obstore",
+    "opentelemetry.sdk",
+    "optuna",
+    "pyarrow",
+    "redis",
+    "tuneplane_server.background.wiring",
+    "tuneplane_server.doctor",
+    "tuneplane_server.executors.agent",
+    "tuneplane_server.executors.slurm",
+    "tuneplane_server.otel",
+    "tuneplane_server.redis_wakeups",
+}
+
+
+def printed(code: str, *arguments: str) -> Any:
+    """What Python prints as JSON that runs the code in a process of its own."""
+    told = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert told.returncode == 0, told.stderr
+    return json.loads(told.stdout)
+
+
+def test_a_console_imports_nothing_before_it_is_needed() -> None:
+    assert NOT_AT_START.isdisjoint(printed(IMPORTED))
+
+
+def test_migrating_looks_at_no_table_of_the_code(tmp_path: Path) -> None:
+    imported = printed(MIGRATED, str(tmp_path / "fresh.db"))
+    assert "alembic" in imported
+    assert [name for name in imported if name.startswith("tuneplane_server.features")] == []
+    assert "httpx2" not in imported
+
 
 def test_each_route_is_served_as_it_was_written(harness: Harness) -> None:
     served = harness.app.router.routes
@@ -46,8 +100,7 @@ def test_every_route_can_be_worked_out(harness: Harness) -> None:
 
 
 def test_importing_the_console_works_no_route_out() -> None:
-    told = subprocess.run([sys.executable, "-c", WORKED_OUT], capture_output=True, text=True, check=True, timeout=60)
-    count, worked_out = json.loads(told.stdout)
+    count, worked_out = printed(WORKED_OUT)
     assert count > 100
     assert worked_out == []
 
