@@ -18,6 +18,7 @@ from tuneplane_server.features.jobs.tables import JobRow
 from tuneplane_server.features.jobs.views import JobLinks, JobView, SweepLinkView, job_view
 from tuneplane_server.features.queue.service import Asked
 from tuneplane_server.features.queue.views import WaitingView, executor_view, waiting_view
+from tuneplane_server.features.sweeps.links import trial_of
 
 if TYPE_CHECKING:
     from tuneplane_server.features.jobs.service import Pools
@@ -42,7 +43,7 @@ async def _resume_point(services: Services, row: JobRow) -> ResumePoint | None:
 
 
 async def _sweep(services: Services, row: JobRow) -> SweepLinkView | None:
-    found = await services.sweeps.trial_of(row.id, row.spec)
+    found = await trial_of(services.database, row.id, row.spec)
     return None if found is None else SweepLinkView(id=found.sweep_id, name=found.name, trial=found.number)
 
 

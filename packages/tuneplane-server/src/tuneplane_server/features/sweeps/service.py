@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ from tuneplane_server.features.jobs.submission import MAX_KEY, Submissions
 from tuneplane_server.features.projects.service import ProjectService
 from tuneplane_server.features.sweeps import repo
 from tuneplane_server.features.sweeps.tables import SweepRow, TrialRow
-from tuneplane_server.features.sweeps.trial_spec import SWEEP_LABEL, TRIAL_LABEL, example, planned_variant, trial_spec
+from tuneplane_server.features.sweeps.trial_spec import example, planned_variant, trial_spec
 from tuneplane_server.features.sweeps.whole import Whole, check_whole, most_at_once
 from tuneplane_server.wakeups import Wakeups
 from tuneplane_server.web.form_words import form_words
@@ -40,16 +40,6 @@ from tuneplane_server.web.problems import ProblemError, not_found, refused
 NO_SWEEP = "0" * 16  # stands in labels for the id of a sweep that is not made
 MOST_ACTIVE = 20  # sweeps of one user at once
 MAX_REFUSALS = 100
-NUMBER_DIGITS = 9  # of a trial's number, as the database holds it
-
-
-@dataclass(frozen=True)
-class TrialOf:
-    """Where a job belongs. `name`: of the sweep; `number`: of the trial, from 0."""
-
-    sweep_id: str
-    name: str | None
-    number: int
 
 
 @dataclass(frozen=True)
@@ -229,23 +219,6 @@ class SweepService:
         """All of a sweep that the caller was already shown, by their numbers."""
         async with self._database.session() as session:
             return await repo.trials(session, sweep_id)
-
-    async def trial_of(self, job_id: str, spec: Mapping[str, Any]) -> TrialOf | None:
-        """Which trial of which sweep a job is or was a try of; `spec`: its JobSpec. Its labels only say where to look: anybody may
-        write such labels, and a retry of the job keeps them.
-        """
-        labels = spec["metadata"].get("labels") or {}
-        sweep_id, number = str(labels.get(SWEEP_LABEL, "")), str(labels.get(TRIAL_LABEL, ""))
-        if not (is_run_id(sweep_id) and number.isascii() and number.isdecimal() and len(number) <= NUMBER_DIGITS):
-            return None
-        async with self._database.session() as session:
-            found = await repo.trial_in(session, sweep_id, int(number))
-        if found is None:
-            return None
-        sweep, trial = found
-        if job_id not in (trial.job_id, *trial.earlier_jobs):
-            return None
-        return TrialOf(sweep.id, sweep.name, trial.number)
 
     async def counts(self, sweep_ids: Sequence[str]) -> dict[str, dict[str, int]]:
         async with self._database.session() as session:
