@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.harness import USER, Client, Console, wait_until
 from tests.services.ports import free_port
 from tests.tuneplane_node.daemon.served import TOKEN, Daemon
+from tests.tuneplane_server.nodes.build import announcement
+from tuneplane_node.wire import ANNOUNCE_PATH
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -103,3 +106,40 @@ def test_a_node_joins_and_is_looked_after(signed_in: Page, client: Client, daemo
         "it is removed", lambda: client.tp("admin", "node", "show", "gpu-1", "--json").json["state"] == "removed"
     )
     assert USER in [row["actor"] for row in client.api("/audit")["items"] if row["action"] == "node.remove"]
+
+
+def announce(client: Client, names: list[str]) -> None:
+    """Machines that the console knows by their own word alone: at their addresses nobody answers."""
+    with httpx2.Client(base_url=client.console.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60) as http:
+        for place, name in enumerate(names):
+            told = announcement(
+                name,
+                boot_id=f"boot-{name}",
+                storage_root=str(client.console.storage),
+                address=f"http://127.0.0.1:{place + 1}",
+            )
+            http.post(ANNOUNCE_PATH, json=told.to_json()).raise_for_status()
+
+
+def test_of_many_machines_a_hundred_are_drawn_and_one_is_found_by_name(signed_in: Page, client: Client) -> None:
+    names = [f"rack-{number:03d}" for number in range(105)]
+    announce(client, names)
+    page, boxes = signed_in, signed_in.locator(".machine-box")
+    page.goto(f"{client.console.url}/queue")
+    expect(boxes).to_have_count(100)
+    expect(page.locator("#other-machines")).to_contain_text("100 of 105 machines are shown")
+    page.get_by_role("link", name="Next machines").click()
+    expect(boxes).to_have_count(5)
+    expect(page.get_by_role("link", name="Previous machines")).to_be_visible()
+
+    page.keyboard.press("/")
+    page.keyboard.type("RACK-04")
+    expect(boxes).to_have_count(10)
+    page.wait_for_url("**/queue?machine=RACK-04")
+    expect(page.locator("#machine")).to_be_focused()
+    expect(page.locator("#machine")).to_have_value("RACK-04")
+    page.locator("#machine").fill("nowhere")
+    expect(page.locator("#no-machine")).to_contain_text("None of the 105 machines")
+    page.get_by_role("button", name="中文").click()
+    expect(page.locator("#no-machine")).to_contain_text("105 台机器")
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")

@@ -28,7 +28,7 @@ async def hardware_page(
     overview = await services.hardware.overview(
         [nodes[name] for name in names if name in nodes], await services.figures.latest(names)
     )
-    machines = queue_view.machines(await services.queue.recent(), reader, set(names))
+    machines = queue_view.machines(await services.queue.recent(), reader, names)
     here = [joined[name] for name in names if name in joined]
     held = await services.hardware.held_now() if here else ()
     shown = view.nodes(overview, machines, services.clock.now(), services.figures.fresh)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tuneplane_server.console.i18n import _
@@ -29,14 +29,16 @@ def passed_on(passed: Sequence[PassedOn], reader: Principal) -> list[dict[str, A
     return [_passed(item, mine=may_see(reader, item)) for item in passed]
 
 
-def machines(made: PlanOf, reader: Principal, names: Collection[str] | None = None) -> list[dict[str, Any]]:
-    """Each machine (of these names; None: of all): its cards with their places in the picture, and who holds what of it."""
+def machines(made: PlanOf, reader: Principal, names: Iterable[str] | None = None) -> list[dict[str, Any]]:
+    """Each machine (of these names and in their order; None: of all): its cards with their places in the picture, and who holds
+    what of it."""
     colours = {live.job_id: f"run-{index % COLOURS + 1}" for index, live in enumerate(made.live)}
     held: dict[str, list[tuple[Live, Hold]]] = {}
     for run in made.live:
         for hold in run.holds:
             held.setdefault(hold.node, []).append((run, hold))
-    shown = [node for node in made.nodes if names is None or node.name in names]
+    known = {node.name: node for node in made.nodes}
+    shown = [known[name] for name in (known if names is None else names) if name in known]
     return [_machine(node, held.get(node.name, []), colours, reader) for node in shown]
 
 
