@@ -240,6 +240,20 @@ async def test_a_new_address_is_believed_and_forgets_that_the_old_one_was_not_re
     assert "node.change" in await actions(harness)
 
 
+async def test_a_clock_that_was_ahead_for_a_while_keeps_no_silent_node_alive(
+    harness: Harness, nodes: NodesService
+) -> None:
+    await ready(nodes)
+    harness.time.pass_(86_400)
+    await nodes.announce(announcement(), "10.0.0.1")
+    harness.time.pass_(-86_400)
+    await nodes.announce(announcement(), "10.0.0.1")
+    harness.time.pass_(SILENCE)
+    node = await nodes.get("gpu-1")
+    assert node is not None
+    assert node.health is NodeHealth.UNREACHABLE
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import bindparam, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -15,6 +15,7 @@ from tuneplane_server.domain.nodes import NodeState
 from tuneplane_server.features.nodes.tables import NodeFenceRow, NodeRow
 
 AT_ONCE = 200  # rows or parameters of one statement
+AHEAD = timedelta(minutes=1)  # clocks of consoles that differ by less are as they are
 
 _NODES: Any = NodeRow.__table__
 
@@ -64,10 +65,15 @@ async def add(session: AsyncSession, values: Mapping[str, Any]) -> bool:
 
 
 async def note_heard(session: AsyncSession, heard: Mapping[str, datetime]) -> None:
-    """All in one statement. It never goes back, and is no change of the row."""
-    mine = (_NODES.c.name == bindparam("node"), _NODES.c.last_heard < bindparam("heard"))
-    statement = update(_NODES).where(*mine).values(last_heard=bindparam("heard"))
-    await session.execute(statement, [{"node": name, "heard": when} for name, when in heard.items()])
+    """All in one statement, and no change of the row. It never goes back, unless it was written by a clock that was far ahead: by that
+    a node that falls silent would be alive for as long.
+    """
+    last = _NODES.c.last_heard
+    news = or_(last < bindparam("heard"), last > bindparam("ahead"))
+    statement = update(_NODES).where(_NODES.c.name == bindparam("node"), news).values(last_heard=bindparam("heard"))
+    await session.execute(
+        statement, [{"node": name, "heard": when, "ahead": when + AHEAD} for name, when in heard.items()]
+    )
 
 
 async def forget_removed(session: AsyncSession, before: datetime) -> list[str]:
