@@ -12,6 +12,7 @@ import pytest
 
 from tests.services.ports import free_port
 from tests.tuneplane_node.daemon.served import TOKEN, ServedNode, make_certificate, server_context
+from tuneplane.i18n import using_language
 from tuneplane_node.client import NodeClient, NodeUnreachableError
 from tuneplane_node.engine import NodeError, RuntimeHandle
 
@@ -179,6 +180,10 @@ async def test_a_certificate_that_is_given_is_trusted_and_another_is_not(
         problem = await unreachable(served.client(ca_file=ca_file).hello())
         assert problem.code == "node-tls"
         assert "not trusted" in problem.text()
+        assert "TUNEPLANE_AGENT_CA_FILE" in problem.hint(), "the console's own setting"
+        with using_language("zh-Hans"):  # nobody reads where it is found out
+            assert "它的证书不可信" in problem.text()
+            assert "not trusted" not in problem.text()
 
 
 async def test_a_certificate_of_another_address_is_not_trusted(
@@ -202,6 +207,8 @@ async def test_https_for_http_is_told(served: ServedNode, tmp_path: Path) -> Non
     problem = await unreachable(served.client(f"https://127.0.0.1:{served.port}", ca_file=cert).hello())
     assert problem.code == "node-tls"
     assert "use http://" in problem.text()
+    with using_language("zh-Hans"):
+        assert "请用 http://" in problem.text()
 
 
 async def test_an_authority_that_is_no_certificate_is_told(served: ServedNode, tmp_path: Path) -> None:

@@ -1,4 +1,8 @@
-"""What a failed TLS connection is about. TLS that is tried against plain HTTP, and the reverse, look like broken connections."""
+"""What a failed TLS connection is about. TLS that is tried against plain HTTP, and the reverse, look like broken connections.
+
+Whoever finds it out often has no reader: a console's background looks at nodes, and pages show what it found. So the words are
+English until they are shown (`tls_sentences.in_readers_language`).
+"""
 
 from __future__ import annotations
 
@@ -8,19 +12,19 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from tuneplane.i18n import _
+from tuneplane_node.tls_sentences import PLAIN, TLS, UNTRUSTED
 
 
 async def tls_trouble(address: str, problem: Exception, seconds: float) -> str:
-    """A sentence, empty when TLS is not what is wrong. `address`: the URL that failed with `problem`. At most `seconds` long."""
+    """A sentence in English, empty when TLS is not what is wrong. `address`: the URL that failed with `problem`. At most `seconds` long."""
     cause = _ssl_cause(problem)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return _("its certificate is not trusted ({why})").format(why=cause.verify_message)
+        return UNTRUSTED.format(why=cause.verify_message)
     if isinstance(cause, ssl.SSLError):
-        return _("it speaks plain HTTP there: use http://") if await _connects(address, None, seconds) else str(cause)
+        return PLAIN if await _connects(address, None, seconds) else str(cause)
     broken = isinstance(problem, httpx2.RemoteProtocolError | httpx2.ReadError)
     if broken and address.startswith("http://") and await _connects(address, _any_certificate(), seconds):
-        return _("it speaks TLS there: use https://")
+        return TLS
     return ""
 
 

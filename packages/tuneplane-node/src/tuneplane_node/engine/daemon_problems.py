@@ -19,7 +19,7 @@ DAEMON_PROBLEMS: dict[str, Problem] = {
         "infra",
         N_("No trusted TLS connection to the node at {address}: {why}"),
         N_(
-            "Both sides must agree: https:// with TUNEPLANE_NODE_TLS_CERT on the node and, for a certificate of your own authority, TUNEPLANE_NODE_CA_FILE on the console; http:// without."
+            "Both sides must agree: https:// with TUNEPLANE_NODE_TLS_CERT on the node and, for a certificate of your own authority, TUNEPLANE_AGENT_CA_FILE on the console; http:// without."
         ),
         retry=True,
     ),

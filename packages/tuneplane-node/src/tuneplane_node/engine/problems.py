@@ -13,6 +13,7 @@ from tuneplane.i18n import N_, _
 from tuneplane_node.engine.daemon_problems import DAEMON_PROBLEMS
 from tuneplane_node.engine.machine_problems import MACHINE_PROBLEMS
 from tuneplane_node.engine.problem import Blame, Level, Problem
+from tuneplane_node.tls_sentences import in_readers_language
 
 __all__ = ["PROBLEMS", "Blame", "Finding", "Level", "NodeError", "Problem", "finding", "plain_values"]
 
@@ -48,8 +49,10 @@ class NodeError(Exception):
         return self.problem.blame
 
     def text(self) -> str:
-        """The sentence in the current language."""
-        return _(self.problem.text).format(**self.values)
+        """The sentence in the current language, and in it what was found out where nobody read it."""
+        why = self.values.get("why")
+        values = {**self.values, "why": in_readers_language(why)} if isinstance(why, str) else self.values
+        return _(self.problem.text).format(**values)
 
     def hint(self) -> str:
         """What to do, in the current language."""

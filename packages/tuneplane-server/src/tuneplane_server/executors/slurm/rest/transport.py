@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from tuneplane_node.tls_sentences import in_readers_language
 from tuneplane_node.tls_words import tls_trouble
 from tuneplane_server import __version__
 from tuneplane_server.executors.slurm.rest.models import SlurmError
@@ -166,7 +167,7 @@ class Transport:
         return bytes(content)
 
     async def _why(self, problem: Exception) -> str:
-        return await tls_trouble(self.url, problem, min(self._connect, 2.0)) or _words(problem)
+        return in_readers_language(await tls_trouble(self.url, problem, min(self._connect, 2.0))) or _words(problem)
 
     def _place(self) -> str:
         """The address for people: nothing that could be a password in it."""
