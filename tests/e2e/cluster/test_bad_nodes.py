@@ -176,3 +176,13 @@ def test_https_for_http_is_said_so(pair: Cluster, odd: Node, side: str) -> None:
 
     told = wait_until("the console says so", problem)
     assert address in told["text"]
+
+
+def test_a_machine_that_was_renamed_is_refused_while_it_is_heard_of_by_its_first_name(pair: Cluster, odd: Node) -> None:
+    odd.spawn()
+    wait_until("it has joined", lambda: (pair.listed().get(ODD) or {}).get("health") == "ready")
+    odd.power_off()
+    odd.settings = {**odd.settings, "TUNEPLANE_NODE_NAME": "renamed"}
+    odd.spawn()
+    wait_until("it is told", lambda: "node-renamed" in odd.said())
+    assert "renamed" not in pair.listed()

@@ -44,30 +44,43 @@ class Joining:
         """Make the node's row what it tells now; the problem when the name is another machine's. `heard`: when this console
         last heard of whoever has the name.
         """
-        name = announcement.hello.name
         values = _values(announcement, self._clock.now())
         async with self._database.begin() as session:
-            row = await repo.get(session, name)
-            others = await repo.other_names(session, announcement.hello.node_id, name)
-            if (known := await self._known_as(session, others)) is not None:
-                return _renamed(known, announcement)
+            others = await repo.other_names(session, announcement.hello.node_id, announcement.hello.name)
+            for _look in range(2):
+                row = await repo.get(session, announcement.hello.name)
+                if (refusal := await self._refusal(session, row, others, announcement, heard)) is not None:
+                    return refusal
+                if row is not None or await repo.add(session, self._new(values)):
+                    break  # else another announcement was first
+            else:  # and its row was removed for good in between; it announces itself again in a moment
+                return None
             await self._give_up_names(session, others, announcement, from_address)
-            if row is None and await repo.add(session, self._new(values)):
+            if row is None:
                 self._record(session, "node.join", announcement, from_address)
-                return None
-            row = row or await repo.get(session, name)
-            if row is None:  # it was removed for good in between; it announces itself again in a moment
-                return None
-            if row.node_id == announcement.hello.node_id:
-                if self._is_copied(row, announcement, heard):
-                    return _cloned(row, announcement, heard)
+            elif row.node_id == announcement.hello.node_id:
                 self._update(session, row, values, announcement, from_address)
-                return None
-            if await self._is_kept(session, row, heard):
-                return _taken(row, announcement, heard)
-            self._replace(row, values)
-            self._record(session, "node.replace", announcement, from_address)
+            else:
+                self._replace(row, values)
+                self._record(session, "node.replace", announcement, from_address)
             return None
+
+    async def _refusal(
+        self,
+        session: AsyncSession,
+        row: NodeRow | None,
+        others: Sequence[NodeRow],
+        announcement: Announcement,
+        heard: datetime | None,
+    ) -> NodeProblem | None:
+        """Why the machine may not have the name. `row`: who has it. `others`: names that the same machine had."""
+        if row is not None and row.node_id == announcement.hello.node_id:
+            if self._is_copied(row, announcement, heard):
+                return _cloned(row, announcement, heard)
+        elif row is not None and await self._is_kept(session, row, heard):
+            return _taken(row, announcement, heard)
+        known = await self._known_as(session, others)
+        return None if known is None else _renamed(known, announcement)
 
     def _new(self, values: dict[str, Any]) -> dict[str, Any]:
         now = self._clock.now()
