@@ -293,6 +293,17 @@ async def test_an_environment_that_is_not_there_is_told_with_the_command_that_bu
     assert await process_bench.engine.owned() == []
 
 
+async def test_an_environment_whose_python_is_on_another_machine_is_told_with_the_path_that_is_missing(
+    process_bench: Bench, tmp_path: Path
+) -> None:
+    (tmp_path / "trl-1.16/bin").mkdir(parents=True)
+    (tmp_path / "trl-1.16/bin/python3").symlink_to(tmp_path / "pythons/bin/python3.11")
+    with pytest.raises(NodeError) as refusal:
+        await process_bench.launch("exit 0", image=str(tmp_path / "trl-1.16"))
+    assert refusal.value.code == "runtime-missing"
+    assert str(tmp_path / "pythons/bin/python3.11") in refusal.value.detail
+
+
 async def test_a_mount_under_another_path_is_refused(process_bench: Bench) -> None:
     with pytest.raises(NodeError) as refusal:
         await process_bench.launch("exit 0", mounts=[Mount(str(process_bench.directory), "/data")])

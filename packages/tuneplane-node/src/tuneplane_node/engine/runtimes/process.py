@@ -175,7 +175,12 @@ class ProcessRuntime:
         if request.image is not None:
             folder = Path(request.image) / "bin"
             if not (folder / "python3").exists():
-                raise NodeError("runtime-missing", path=request.image, runtime_id=Path(request.image).name)
+                raise NodeError(
+                    "runtime-missing",
+                    _absent_python(folder / "python3"),
+                    path=request.image,
+                    runtime_id=Path(request.image).name,
+                )
             environment |= {"PATH": f"{folder}{os.pathsep}{environment['PATH']}", "VIRTUAL_ENV": request.image}
         # Without these a job that was given no card, or some, would take all of a machine that has real ones.
         environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
@@ -224,6 +229,11 @@ class ProcessRuntime:
 
 def _has_procfs() -> bool:
     return Path(PROC, "self/stat").exists()
+
+
+def _absent_python(python: Path) -> str:
+    """On a shared storage root an environment is on every machine; the Python that it was built with may be on one alone."""
+    return f"{python} -> {os.path.realpath(python)}: No such file or directory" if python.is_symlink() else ""
 
 
 def _path_without_us(path: str) -> str:
