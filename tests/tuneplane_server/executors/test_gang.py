@@ -163,6 +163,14 @@ async def test_others_may_run_on_for_a_while_after_the_first_has_ended_well(
     assert {member.rank: member.end.exit_code for member in seen.members} == {0: 0, 1: 143}
 
 
+async def test_of_runs_that_are_over_nothing_is_remembered(machines: Machines, executor: AgentExecutor) -> None:
+    """Another console may clean up: who has only looked would keep a line of each run for ever."""
+    handle = await executor.launch(plan_of(machines, "exit 0\n"))
+    seen = await seen_until(executor, handle, over)
+    assert {member.rank: member.end.exit_code for member in seen.members} == {0: 0, 1: 0}
+    assert executor._first_done == {}
+
+
 async def test_stop_ends_all_of_them_and_what_ignores_it_is_killed(machines: Machines, executor: AgentExecutor) -> None:
     """Scenario 23: nobody finds a machine free that a process still holds."""
     deaf = 'trap \'\' TERM\nexec 3<>"${0%/*}/held$TUNEPLANE_MACHINE_RANK"\n: > "${0%/*}/up$TUNEPLANE_MACHINE_RANK"\nwhile :; do sleep 0.05; done\n'

@@ -83,7 +83,8 @@ def to_stop(members: Sequence[Member], *, lingers: bool) -> list[Member]:
 
 def first_is_done(members: Sequence[Member]) -> bool:
     """Whether the first machine has ended well while others run."""
-    return any(member.rank == 0 and member.over and not member.failed for member in members)
+    done = any(member.rank == 0 and member.over and not member.failed for member in members)
+    return done and any(member.alive for member in members)
 
 
 def observation_of(members: Sequence[Member]) -> Observation:
