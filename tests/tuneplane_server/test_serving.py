@@ -217,6 +217,7 @@ def test_a_console_of_nodes_starts_without_any_and_says_so(operator: Operator) -
     assert process.wait(60) == 0
     asked = operator.run("doctor", **env)
     assert "no node has joined yet" in asked.stdout
+    assert "executor agent\n" in asked.stdout
     assert "0123456789" not in operator.run("config", **env).stdout
 
 

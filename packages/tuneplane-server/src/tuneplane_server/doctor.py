@@ -194,6 +194,8 @@ async def _executor(services: Services) -> list[Finding]:
         findings = await executor.check()
         able = executor.capabilities()
         text = _("executor {name}, runtime {runtime}").format(name=executor.name, runtime=able.runtime)
+        if not able.runtime:  # before the first node has joined, nobody has said
+            text = _("executor {name}").format(name=executor.name)
         return [Finding("executor", "info", text), *findings]
     except SQLAlchemyError:
         return []  # which nodes there are is in the database, and `_database` says what is wrong with that
