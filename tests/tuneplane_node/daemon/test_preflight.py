@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.services.ports import free_port
+from tests.tuneplane_node.daemon.served import ServedNode
 from tuneplane_node.daemon.addresses import interface_of, local_addresses, route_towards
 from tuneplane_node.daemon.capsule_files import check_capsule
 from tuneplane_node.daemon.file_lane import FileLane
@@ -97,6 +98,19 @@ async def test_a_card_that_a_lost_job_holds_is_refused(here: Here) -> None:
     assert len((await preflight(asked(here, gpus=(0, 1)), replace(here, strangers=(unknown,)))).problems) == 2
     over = replace(unknown, running=False)
     assert (await preflight(asked(here, gpus=(0, 1)), replace(here, strangers=(over,)))).problems == ()
+
+
+async def test_a_driver_that_does_not_answer_is_waited_for_and_no_card_is_called_missing(
+    served: ServedNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A launch that is refused for a card that is not there fails the run."""
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho 'NVML: Driver/library version mismatch'; exit 18\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    report = await served.client().preflight(PreflightRequest(JOB, 1, str(served.storage_root), gpus=(0,)))
+    (problem,) = [each for each in report.problems if each.level == "error"]
+    assert (problem.code, problem.retry) == ("gpu-query-failed", True)
+    assert "version mismatch" in problem.detail
 
 
 async def test_everything_that_is_wrong_is_told_at_once_with_what_to_do(here: Here, capsule: dict[str, str]) -> None:

@@ -80,7 +80,14 @@ class Node:
         inventory = await self.engine.inventory()
         gpus = frozenset(gpu.index for gpu in inventory.gpus)
         strangers = await self._strangers() if request.gpus else ()
-        here = Here(self.storage_root, self.state_root, gpus, await self._runtime() == PROCESS, strangers=strangers)
+        here = Here(
+            self.storage_root,
+            self.state_root,
+            gpus,
+            await self._runtime() == PROCESS,
+            strangers=strangers,
+            unread=next((found for found in inventory.findings if found.level == "error"), None),
+        )
         return await preflight(request, here)
 
     async def strangers(self) -> list[StrangerSeen]:

@@ -16,7 +16,7 @@ from tuneplane_node.daemon.addresses import LocalAddress, interface_of, local_ad
 from tuneplane_node.daemon.capsule_files import PAUSE_SECONDS, check_capsule
 from tuneplane_node.daemon.file_lane import FileLane, StorageHangsError
 from tuneplane_node.daemon.main_probe import greeting, plain_words, reach
-from tuneplane_node.engine.problems import NodeError
+from tuneplane_node.engine.problems import Finding, NodeError
 from tuneplane_node.engine.strangers import Stranger
 from tuneplane_node.wire import MachineAddress, NodeProblem, PreflightReport, PreflightRequest
 
@@ -33,7 +33,8 @@ SHM = Path("/dev/shm")  # noqa: S108 - it is looked at, nothing is put there
 @dataclass(frozen=True)
 class Here:
     """What the daemon knows of its machine. `gpus`: indexes of its inventory. `process`: jobs are processes of this machine, whose
-    own /dev/shm they use; a container gets one from its engine. `strangers`: jobs of other node ids. `pause`: seconds between two looks at a file that is not yet here."""
+    own /dev/shm they use; a container gets one from its engine. `strangers`: jobs of other node ids. `pause`: seconds between two looks at a file that is not yet here.
+    `unread`: why its cards cannot be listed now."""
 
     storage_root: Path
     state_root: Path
@@ -44,6 +45,7 @@ class Here:
     pause: float = PAUSE_SECONDS
     files: FileLane = _FILES
     strangers: Sequence[Stranger] = ()
+    unread: Finding | None = None
 
 
 async def preflight(request: PreflightRequest, here: Here) -> PreflightReport:
@@ -157,6 +159,8 @@ def _clock(request: PreflightRequest, offset: float) -> list[NodeError]:
 
 
 def _gpus(request: PreflightRequest, here: Here) -> list[NodeError]:
+    if request.gpus and here.unread is not None:  # that may pass; a card that is missing does not
+        return [NodeError(here.unread.code, here.unread.detail)]
     problems = [
         NodeError("gpu-unknown", f"{_hostname()} has {_shown(here.gpus)}", index=index)
         for index in request.gpus

@@ -222,6 +222,7 @@ PROBLEMS: dict[str, Problem] = {
         "infra",
         N_("nvidia-smi is installed and does not answer properly, so no GPU of this machine is used."),
         N_("Run nvidia-smi on the node; a driver update usually needs a reboot."),
+        retry=True,
     ),
     "gpu-simulated": Problem(
         "infra",
