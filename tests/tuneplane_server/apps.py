@@ -1,5 +1,5 @@
-"""Apps for the consoles of tests. FastAPI works its routes out at an app's first requests, a tenth of a second for each test; so an
-app whose console is closed serves the next console of the same settings.
+"""Apps for the consoles of tests. An app reads its templates and its layers are put together anew, some hundredths of a second for each
+test; so an app whose console is closed serves the next console of the same settings.
 """
 
 from __future__ import annotations

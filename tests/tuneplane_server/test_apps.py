@@ -1,4 +1,4 @@
-"""The tests' consoles share their apps: a setting that tells each console's apart would cost every test a tenth of a second."""
+"""The tests' consoles share their apps: a setting that tells each console's apart would cost every test some hundredths of a second."""
 
 from __future__ import annotations
 
