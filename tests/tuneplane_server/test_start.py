@@ -43,6 +43,18 @@ asyncio.run(run())
 print(json.dumps(sorted(sys.modules)))
 """
 IMPORTED = "import json, sys, tuneplane_server.serving; print(json.dumps(sorted(sys.modules)))"
+HELP = """
+import contextlib, io, json, sys
+from tuneplane_server.cli import main
+sys.argv = ["tuneplane-server", "--help"]
+with contextlib.redirect_stdout(io.StringIO()) as said:
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code
+assert "setup-link" in said.getvalue()
+print(json.dumps(sorted(sys.modules)))
+"""
 # What only some consoles need, or one only at some moment; each is imported where it is needed.
 NOT_AT_START = {
     "alembic",
@@ -74,6 +86,11 @@ def printed(code: str, *arguments: str) -> Any:
 def test_a_console_imports_nothing_before_it_is_needed() -> None:
     assert [name for name in NOT_AT_START if find_spec(name) is None] == []
     assert sorted(NOT_AT_START.intersection(printed(IMPORTED))) == []
+
+
+def test_the_help_needs_nothing_of_the_console() -> None:
+    imported = {name.partition(".")[0] for name in printed(HELP)}
+    assert imported.isdisjoint({"fastapi", "pydantic", "sqlalchemy", "tuneplane_node", "uvicorn"})
 
 
 def test_migrating_looks_at_no_table_of_the_code(tmp_path: Path) -> None:

@@ -15,13 +15,10 @@ import click
 from tuneplane.contract.refusals import RefusedError
 from tuneplane.i18n import _, language_from_environment, set_language
 from tuneplane_server import __version__
-from tuneplane_server.db.filesystems import NetworkFilesystemError
-from tuneplane_server.db.migrations import SchemaError
-from tuneplane_server.instance import AlreadyRunningError
-from tuneplane_server.settings import Settings, SettingsError, load_settings
 
 if TYPE_CHECKING:
     from tuneplane_server.executors.port import Finding
+    from tuneplane_server.settings import Settings
 
 FAILED = 1
 TERMINATED = 128 + signal.SIGTERM
@@ -56,6 +53,10 @@ def _foreseen(error: Exception) -> tuple[str, str] | None:
     from sqlalchemy.exc import DBAPIError
 
     from tuneplane_node.engine import NodeError
+    from tuneplane_server.db.filesystems import NetworkFilesystemError
+    from tuneplane_server.db.migrations import SchemaError
+    from tuneplane_server.instance import AlreadyRunningError
+    from tuneplane_server.settings import SettingsError
     from tuneplane_server.web.problems import ProblemError
 
     if isinstance(error, SettingsError | NetworkFilesystemError | SchemaError | AlreadyRunningError):
@@ -78,6 +79,13 @@ def _complain(message: str, hint: str) -> None:
         click.echo(f"  {hint}", err=True)
 
 
+def _settings() -> Settings:
+    """Imported by the commands that read them: the help needs no pydantic, and `serve` switches the collector off before that."""
+    from tuneplane_server.settings import load_settings
+
+    return load_settings()
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="tuneplane-server")
 def cli() -> None:
@@ -95,13 +103,13 @@ def serve(host: str | None, port: int | None) -> None:
     from tuneplane_server.serving import serve_console
 
     changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-    serve_console(load_settings().with_values(**changes) if changes else load_settings(), click.echo)
+    serve_console(_settings().with_values(**changes) if changes else _settings(), click.echo)
 
 
 @cli.command()
 def config() -> None:
     """Print every setting with its value and where it comes from; secrets are masked."""
-    rows = load_settings().listing()
+    rows = _settings().listing()
     width = max(len(name) for name, _value, _origin in rows)
     for name, value, origin in rows:
         click.echo(f"{name:<{width}}  {origin:<11}  {value or '-'}")
@@ -114,7 +122,7 @@ def migrate() -> None:
     from tuneplane_server.db.migrations import upgrade
 
     async def run() -> None:
-        database = Database(load_settings().database)
+        database = Database(_settings().database)
         try:
             before, after = await upgrade(database)
         finally:
@@ -153,7 +161,7 @@ def doctor(probe: bool, partition: tuple[str, ...], wait: int, as_json: bool) ->
     """Check settings, database, storage and executor; exit 1 when something stands in the way of jobs."""
     from tuneplane_server.doctor import examine, look_from_nodes
 
-    settings = load_settings()
+    settings = _settings()
 
     async def look() -> list[Finding]:
         task = asyncio.current_task()
@@ -264,7 +272,7 @@ def runtime_build(runtime_id: str, rebuild: bool) -> None:
     """Build the environment of a runtime from the catalog's pins."""
     from tuneplane_server.runtime_builds import build
 
-    path = build(load_settings(), runtime_id, lambda line: click.echo(line, err=True), rebuild=rebuild)
+    path = build(_settings(), runtime_id, lambda line: click.echo(line, err=True), rebuild=rebuild)
     click.echo(str(path))
 
 
@@ -273,7 +281,7 @@ def runtime_ls() -> None:
     """List the catalog's runtimes and whether they are built."""
     from tuneplane_server.runtime_builds import listing
 
-    for item in listing(load_settings()):
+    for item in listing(_settings()):
         state = _("built") if item.built else _("nothing to build") if not item.requires else _("not built")
         click.echo(f"{item.runtime_id:<20} {state:<18} {', '.join(item.methods)}")
 
@@ -284,7 +292,7 @@ def runtime_verify(runtime_id: str | None) -> None:
     """Read the registry's SIF and SQSH files and compare them with their digests; exit 1 when one differs."""
     from tuneplane_server.runtime_checks import verify_files
 
-    if not verify_files(load_settings(), runtime_id, click.echo):
+    if not verify_files(_settings(), runtime_id, click.echo):
         raise click.exceptions.Exit(FAILED)
 
 
@@ -293,7 +301,7 @@ def _with_services(work: Callable[[Any], Awaitable[None]]) -> None:
     from tuneplane_server.db.migrations import upgrade
     from tuneplane_server.services import Services
 
-    settings: Settings = load_settings()
+    settings: Settings = _settings()
 
     async def run() -> None:
         services = Services(settings)
