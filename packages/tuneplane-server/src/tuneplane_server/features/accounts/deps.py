@@ -71,7 +71,10 @@ def require_scope(scope: str) -> Callable[..., Awaitable[Principal]]:
             raise refused(
                 "forbidden",
                 _("this token may not do that: it lacks the scope {scope}").format(scope=scope),
-                _("make a token with that scope"),
+                _(
+                    "log in with tp login, or have an administrator make a token: tuneplane-server token create --user NAME"
+                    " --scope {scope}"
+                ).format(scope=scope),
             )
         return principal
 

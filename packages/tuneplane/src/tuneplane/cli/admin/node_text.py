@@ -65,8 +65,13 @@ def node_text(node: Node) -> str:
         rows = [(item["job_id"], item["attempt"], _left_cards(item), item.get("node_id")) for item in left]
         text += "\n" + table([_("LEFT"), _("ATTEMPT"), _("CARDS"), _("NODE ID")], rows)
     return text + "".join(
-        f"\n{clean(found['level'])}: {clean(found['text'])}\n" for found in node.get("findings") or []
+        f"\n{_level_word(found['level'])}{clean(found['text'])}\n" for found in node.get("findings") or []
     )
+
+
+def _level_word(level: str) -> str:
+    words = {"error": _("error: "), "warning": _("warning: "), "info": _("note: ")}
+    return words.get(level, f"{clean(level)}: ")
 
 
 def _left_cards(left: LeftJob) -> str:
