@@ -46,6 +46,8 @@ OUTPUT_TAIL_BYTES = 16 * 1024
 LINGER_SECONDS = 60.0  # how long machines may run on after the first one has ended well
 CHECKED_AT_ONCE = 32
 LOOKED_THROUGH_AT_ONCE = 8  # somebody waits for a check; whoever looks for leftovers has time
+# Between two calls of that look: a thousand without a pause took the whole console for seconds.
+LOOKING_RESTS_SECONDS = 0.05
 ELSEWHERE = "it was begun by the executor local of another console, on that one's machine"
 _AWAY = (NodeUnreachableError, UnknownNodeError)
 
@@ -204,7 +206,9 @@ class AgentExecutor:
         try:
             async with slots:
                 self._calls.forget(name)
-                return dict(await self._calls.everything(name))
+                found = dict(await self._calls.everything(name))
+                await asyncio.sleep(LOOKING_RESTS_SECONDS if slots.locked() else 0)
+                return found
         except UnknownNodeError:
             return {}  # named by a placement of the executor `local`
         except (NodeError, NodeUnreachableError) as error:
