@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuneplane_server.domain.placement import NodeRoom, NoRoom, PoolRequest, place
+from tuneplane_server.domain.placement import Machine, NodeRoom, NoRoom, PoolRequest, place, room_of
 
 
 def node(name: str, *gpus: int, profile: str = "h200", cpus: float = 64, memory: float = 512) -> NodeRoom:
@@ -62,3 +62,14 @@ def test_no_card_is_given_twice_and_every_machine_gets_what_it_asked_for(
         mine = [item for item in placed if item.pool == pool.name]
         assert len(mine) == pool.nodes == len({item.node for item in mine})
         assert all(len(item.gpus) == pool.gpus_per_node for item in mine)
+
+
+def test_the_machine_that_comes_closest_has_most_of_what_is_wanted_and_then_is_the_largest() -> None:
+    def machine(name: str, cards: int, cpus: float, memory: float) -> Machine:
+        return Machine(name, {"cpu": (), "h200": tuple(range(cards))}, cpus, memory)
+
+    some = [machine("many-cards", 8, 8, 64), machine("many-cpus", 2, 64, 64), machine("larger", 8, 9, 64)]
+    assert room_of(PoolRequest("main", "h200", 1, 16, cpus=4), some) == some[2], "as near as the first, and larger"
+    assert room_of(PoolRequest("main", "h200", 1, 2, cpus=128), some) == some[1]
+    assert room_of(PoolRequest("main", "cpu", 1, 0), some) == some[2], "who wants nothing is as near to each"
+    assert room_of(PoolRequest("main", "b200", 1, 1), some) is None
