@@ -71,5 +71,7 @@ def test_the_machine_that_comes_closest_has_most_of_what_is_wanted_and_then_is_t
     some = [machine("many-cards", 8, 8, 64), machine("many-cpus", 2, 64, 64), machine("larger", 8, 9, 64)]
     assert room_of(PoolRequest("main", "h200", 1, 16, cpus=4), some) == some[2], "as near as the first, and larger"
     assert room_of(PoolRequest("main", "h200", 1, 2, cpus=128), some) == some[1]
-    assert room_of(PoolRequest("main", "cpu", 1, 0), some) == some[2], "who wants nothing is as near to each"
+    assert room_of(PoolRequest("main", "cpu", 1, 0), some) == some[1], (
+        "each is as near to who wants nothing; it has most CPUs"
+    )
     assert room_of(PoolRequest("main", "b200", 1, 1), some) is None
