@@ -191,7 +191,7 @@ async def test_of_many_machines_those_that_waited_longest_are_measured_next(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tuneplane_server.background.sampler.BATCHES_AT_A_LOOK", 2)
-    monkeypatch.setattr("tuneplane_server.background.sampler.PACE", 0.0)
+    monkeypatch.setattr("tuneplane_server.background.batches.SPREAD", 0.0)
     monkeypatch.setattr("tuneplane_server.background.sampler.BATCH", 1)
     names = [f"gpu-{number}" for number in range(5)]
     machines = [NodeInfo(name, 8, 64, ()) for name in names]

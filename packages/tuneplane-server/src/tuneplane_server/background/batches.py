@@ -7,12 +7,20 @@ from datetime import datetime, timedelta
 
 from tuneplane_server.background.leases import BACKOFF_FIRST, BACKOFF_MOST
 
+SPREAD = 0.8  # of an interval
+
 
 def batches(names: Sequence[str], size: int, lane: str = "batch") -> Iterator[tuple[str, Sequence[str]]]:
     """(row id of a lease, names): `size` neighbours of `names` each. Consoles that know the same names make the same batches; while
     they differ, a machine may be in two of them for a moment."""
     for number, start in enumerate(range(0, len(names), size)):
         yield f"{lane}-{number:04d}", names[start : start + size]
+
+
+def begin_after(place: int, of: int, interval: float) -> float:
+    """Seconds after a look that the piece of work at this place begins, of as many as one look has time for: what is in no hurry is
+    spread over most of the interval, so that it is no burst that everybody else waits for."""
+    return place * SPREAD * interval / of
 
 
 class Turns:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from tuneplane.contract.capsule import CapsuleIngest
-from tuneplane_server.background.batches import Turns
+from tuneplane_server.background.batches import Turns, begin_after
 from tuneplane_server.background.leases import Lease
 from tuneplane_server.background.loop import Work
 from tuneplane_server.background.writing import RoleWriter, condition_of, has_condition
@@ -34,7 +34,6 @@ OTHERS_SECONDS = 30.0
 # Of the runs that nothing is known of but that they run. A look at each is a call to its node: five hundred of them every other second
 # were a third of what a console does. The runner tells their end itself; a look only finds those that could not.
 QUIET_AT_A_LOOK = 100
-PACE = 0.8  # of an interval, over which these looks are spread then
 DRAIN_SECONDS: float = CapsuleIngest.model_fields["drain_seconds"].default
 _NO_EXIT = Exit()  # it has not ended yet: only the runner's word counts
 
@@ -63,8 +62,8 @@ class Observer:
         rows = await self._writer.jobs_to_watch()
         quiet = [row.id for row in rows if _is_quiet(row)]
         later = self._turns.later(quiet)
-        pace = PACE * self.interval / QUIET_AT_A_LOOK if later else 0.0
-        after = {job_id: place * pace for place, job_id in enumerate(job for job in quiet if job not in later)}
+        sooner = [job_id for job_id in quiet if job_id not in later] if later else []
+        after = {job_id: begin_after(place, len(sooner), self.interval) for place, job_id in enumerate(sooner)}
         return [Work(row.id, row, now=row.id not in later, after=after.get(row.id, 0.0)) for row in rows]
 
     async def failed(self, work: Work, lease: Lease, error: Exception) -> None:

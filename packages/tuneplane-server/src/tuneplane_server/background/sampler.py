@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from tuneplane_server.background.batches import Rests, batches
+from tuneplane_server.background.batches import Rests, batches, begin_after
 from tuneplane_server.background.leases import Lease
 from tuneplane_server.background.loop import Work
 from tuneplane_server.clock import Clock
@@ -27,8 +27,8 @@ log = structlog.get_logger(__name__)
 PRUNE_EVERY = timedelta(hours=1)
 BATCH = 25  # machines of one lease and one transaction, which takes some tens of milliseconds then
 # Measured in one interval: of more than these 250 machines each is measured less often, so that a thousand of them do not take the
-# console from those who wait for it, and the begins of the batches are spread over this share of the interval.
-BATCHES_AT_A_LOOK, PACE = 10, 0.8
+# console from those who wait for it, and the batches begin one after the other.
+BATCHES_AT_A_LOOK = 10
 # Batches, and calls of each, beside each other: to measure is in no hurry, and all of it at once would be in everybody's way.
 BATCHES, CALLS = 3, 4
 CALL_SECONDS = 15.0
@@ -77,8 +77,10 @@ class Sampler:
                 work.append(Work(row_id, _Batch(awake)))
         work.sort(key=lambda item: min(self._measured.get(name, LONG_AGO) for name in item.item.names))
         if len(work) > BATCHES_AT_A_LOOK:
-            pace = PACE * self.interval / BATCHES_AT_A_LOOK
-            work = [replace(each, after=place * pace) for place, each in enumerate(work[:BATCHES_AT_A_LOOK])]
+            work = [
+                replace(each, after=begin_after(place, BATCHES_AT_A_LOOK, self.interval))
+                for place, each in enumerate(work[:BATCHES_AT_A_LOOK])
+            ]
         if self._pruned is None or now - self._pruned >= PRUNE_EVERY:
             work.append(Work(_PRUNE, None))
         return work

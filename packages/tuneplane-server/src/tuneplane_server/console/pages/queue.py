@@ -45,6 +45,7 @@ async def queue_page(
         passed=view.passed_on(passed or (), reader),
         machines=view.machines(line.made, reader, choice.names),
         choice=choice,
+        longest_name=machine_choice.LONGEST,
         cursor=cursor,
         next_cursor="" if line.more is None else encode_cursor(*line.more),
     )
